@@ -128,10 +128,8 @@ export async function encodePage(
 
 /** Converts streams of blosclz to lz4; stored ones are kept. */
 function asLz4(pieces: readonly StreamPiece[], take: TakeRoom): StreamPiece[] {
-  const turned = blosclzToLz4(
-    pieces.filter(({ stored }) => !stored),
-    take,
-  ).values();
+  const compressed = pieces.filter(({ stored }) => !stored);
+  const turned = blosclzToLz4(compressed, take).values();
   return pieces.map((piece) =>
     piece.stored ? piece : { ...piece, bytes: turned.next().value ?? piece.bytes },
   );

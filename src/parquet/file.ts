@@ -186,34 +186,23 @@ export class ParquetFile {
       });
       const sorted = chunks.findIndex(({ isAscending }) => isAscending);
       const sorting = new ThriftStruct().i32(1, sorted).bool(2, false).bool(3, false);
+      const length = sum(chunks, (chunk) => chunk.length);
+      const size = sum(chunks, (chunk) => chunk.size);
       return new ThriftStruct()
         .structs(1, columns)
-        .i64(
-          2,
-          sum(chunks, ({ length }) => length),
-        )
+        .i64(2, length)
         .i64(3, rows)
         .structs(4, sorted < 0 ? undefined : [sorting])
         .i64(5, chunks[0]?.start)
-        .i64(
-          6,
-          sum(chunks, ({ size }) => size),
-        )
+        .i64(6, size)
         .i16(7, group < 0x8000 ? group : undefined);
     });
+    const nodes = this.#columns.map(({ node }) => node);
+    const rows = sum(this.#groups, (group) => group.rows);
     const footer = new ThriftStruct()
       .i32(1, 2)
-      .structs(
-        2,
-        schemaElements(
-          this.#columns.map(({ node }) => node),
-          notText,
-        ),
-      )
-      .i64(
-        3,
-        sum(this.#groups, ({ rows }) => rows),
-      )
+      .structs(2, schemaElements(nodes, notText))
+      .i64(3, rows)
       .structs(4, groups)
       .structs(
         5,

@@ -43,7 +43,7 @@ const NOTHING: Bounds = { isOpen: false, least: undefined, greatest: undefined, 
 
 function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly Uint8Array[]): Bounds {
   if (values.length === 0) return NOTHING;
-  if (!(values instanceof Uint8Array)) return boundsOfTexts(values, values.length);
+  if (!(values instanceof Uint8Array)) return boundsOfTexts(values);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);
   if (kind === "half") {
     const numbers = Float32Array.from(new Uint16Array(...elementsOf(values, 2)), fromHalf);
@@ -51,8 +51,8 @@ function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   }
   if (kind === "bool")
     return boundsOfNumbers("int32", bytesOf(Int32Array.from(values, (flag) => (flag === 0 ? 0 : 1))));
-  const texts = { at: (i: number) => values.subarray(i * width, (i + 1) * width) };
-  return boundsOfTexts(texts, Math.floor(values.length / width));
+  const length = Math.floor(values.length / width);
+  return boundsOfTexts(Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width)));
 }
 
 /** The numbers that the kernel compares, in its order. */
@@ -66,8 +66,8 @@ const KINDS = Object.keys(NUMBERS);
 /** The exports of the WebAssembly module. @see src/kernels/assembly/bounds.ts */
 type BoundsKernel = { bounds(kind: number, src: number, length: number, out: number): number };
 
-/** Undefined before it is compiled; null if the host does not compile, such as Cloudflare Workers. */
-let boundsModule: WebAssembly.Module | null | undefined;
+/** Undefined before it is compiled; false if the host does not compile, such as Cloudflare Workers. */
+let boundsModule: WebAssembly.Module | false | undefined;
 /** The kernels that compare numbers in the memory of decoding kernels. */
 const guests = new WeakMap<DecodeKernel, BoundsKernel>();
 
@@ -84,12 +84,12 @@ type Compared = { least: number | bigint; greatest: number | bigint; isAscending
 
 function inKernel(kind: NumberKind, values: Uint8Array): Compared | undefined {
   try {
-    if (boundsModule === undefined) boundsModule = new WebAssembly.Module(fromHex(hex));
+    boundsModule ??= new WebAssembly.Module(fromHex(hex));
   } catch {
-    boundsModule = null;
+    boundsModule = false;
   }
   const module = boundsModule;
-  if (module === null) return undefined;
+  if (module === false) return undefined;
   return withBytes(values, (kernel, address) => {
     const env = { memory: kernel.calls.memory };
     const guest =
@@ -100,41 +100,38 @@ function inKernel(kind: NumberKind, values: Uint8Array): Compared | undefined {
     const found = new NUMBERS[kind](kernel.memory.bytes.slice(out, out + 32).buffer);
     const lanes = found.length / 2;
     const least = at<number | bigint>([...found.subarray(0, lanes).sort()], 0);
-    return {
-      least,
-      greatest: at<number | bigint>([...found.subarray(lanes).sort()], lanes - 1),
-      isAscending,
-    };
+    const greatest = at<number | bigint>([...found.subarray(lanes).sort()], lanes - 1);
+    return { least, greatest, isAscending };
   });
 }
 
 function inScript(kind: NumberKind, values: Uint8Array): Compared {
-  const found: Compared = { least: Infinity, greatest: -Infinity, isAscending: true };
-  let before: number | bigint = -Infinity;
-  for (const value of new NUMBERS[kind](values.slice().buffer)) {
-    if (!(value >= before)) found.isAscending = false;
-    if (value < found.least) found.least = value;
-    if (value > found.greatest) found.greatest = value;
-    before = value;
+  const numbers = Array.from<number | bigint>(new NUMBERS[kind](values.slice().buffer));
+  let [least, greatest, isAscending]: [number | bigint, number | bigint, boolean] = [
+    Infinity,
+    -Infinity,
+    true,
+  ];
+  for (const [i, value] of numbers.entries()) {
+    if (i > 0 && !(value >= at(numbers, i - 1))) isAscending = false;
+    if (value < least) least = value;
+    if (value > greatest) greatest = value;
   }
-  return found;
+  return { least, greatest, isAscending };
 }
 
-function boundsOfTexts(values: { at(index: number): Uint8Array | undefined }, count: number): Bounds {
-  let [least, greatest, isAscending, isLong] = [values.at(0), values.at(0), true, false];
-  let before = least;
-  for (let i = 0; i < count; i++) {
-    const value = values.at(i);
-    if (value === undefined || before === undefined || least === undefined || greatest === undefined)
-      continue;
-    if (value.length > LONGEST) isLong = true;
+function boundsOfTexts(values: readonly Uint8Array[]): Bounds {
+  let before = at(values, 0);
+  let [least, greatest, isAscending] = [before, before, true];
+  for (const value of values) {
     if (compareBytes(value, before) < 0) isAscending = false;
     if (compareBytes(value, least) < 0) least = value;
     if (compareBytes(value, greatest) > 0) greatest = value;
     before = value;
   }
-  if (isLong) return { ...NOTHING, isOpen: true, isAscending };
-  return { isOpen: false, least: least?.slice(), greatest: greatest?.slice(), isAscending };
+  const isOpen = values.some(({ length }) => length > LONGEST);
+  if (isOpen) return { ...NOTHING, isOpen, isAscending };
+  return { isOpen, least: least.slice(), greatest: greatest.slice(), isAscending };
 }
 
 function compareBytes(a: Uint8Array, b: Uint8Array): number {
