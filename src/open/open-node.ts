@@ -45,7 +45,7 @@ export async function openInFile(
   path: string,
   options: OpenAnyOptions = {},
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  const isFile = path !== "" && (await isObject(store, path, options));
+  const isFile = path !== "" && (await isThere(store, path, options));
   return openInside(store, path, isFile ? await headOf(store, path, options) : undefined, options);
 }
 
@@ -64,7 +64,7 @@ export async function openFound(
   options: OpenAnyOptions,
 ): Promise<ZarrArray | ZarrGroup> {
   const { openZarr } = await import("../zarr/read/open.ts");
-  const isFile = path !== "" && (await isObject(store, path, options));
+  const isFile = path !== "" && (await isThere(store, path, options));
   try {
     if (!isFile) return await openZarr(store, path, options);
   } catch (error) {
@@ -97,7 +97,7 @@ export async function openInside(
     const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
     return openHdf5Node(store, path, options);
   }
-  const has = async (name: string) => head === undefined && isObject(store, joinKey(path, name), options);
+  const has = async (name: string) => head === undefined && isThere(store, joinKey(path, name), options);
   if (BLOSC2_STORES.test(path) || (await has("embed.b2e"))) {
     const { openBlosc2Store } = await import("../blosc2/stores.ts");
     const held = await openBlosc2Store(store, path, options);
@@ -124,8 +124,8 @@ export async function openNode(
   for (let set = path, inside = ""; ; ) {
     // A group of Zarr v2 has such a document too, but also its own.
     const isSet =
-      (await isObject(store, joinKey(set, ".zmetadata"), options)) &&
-      (inside === "" || !(await isObject(store, joinKey(set, ".zgroup"), options)));
+      (await isThere(store, joinKey(set, ".zmetadata"), options)) &&
+      (inside === "" || !(await isThere(store, joinKey(set, ".zgroup"), options)));
     if (isSet) return openSet(store, set, inside, options);
     if (set === "") return undefined;
     const { folder, name } = splitKey(set);
@@ -134,7 +134,7 @@ export async function openNode(
   }
 }
 
-export async function isObject(
+export async function isThere(
   store: ReadableStore,
   key: string,
   { signal }: OpenAnyOptions,

@@ -17,7 +17,7 @@ import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
 import type { FollowOptions } from "./follow.ts";
-import { isObject, type OpenAnyOptions, openInside, openNamed, openNode, openSet } from "./open-node.ts";
+import { isThere, type OpenAnyOptions, openInside, openNamed, openNode, openSet } from "./open-node.ts";
 
 /** `{` begins JSON, which may be a set of references. */
 const BRACE = 0x7b;
@@ -57,7 +57,7 @@ export async function open(
   // A path after the name of a reference set is the path of a node in it.
   const [, json = "", inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)\/(.+)$/i.exec(path) ?? [];
   const isSet = file?.bytes[0] === BRACE && !/(?:^|\/)(?:zarr\.json|\.z[a-z]+)$/i.test(path);
-  if (isSet || (json !== "" && (await isObject(source, json, options)))) {
+  if (isSet || (json !== "" && (await isThere(source, json, options)))) {
     const set = await openSet(asReadable(store), json || path, inside, options).catch((error: unknown) => {
       // Under another name, a file that is not JSON has another format.
       if (/\.json$/i.test(json || path) || !isSuperchunkError(error, "BAD_FIELD")) throw error;

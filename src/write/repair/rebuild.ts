@@ -5,7 +5,7 @@
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { arrayJournalKey } from "../../archive/places/journal.ts";
+import { arrayJournalKey, copyOf } from "../../archive/places/journal.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { superchunkNumbers } from "../../archive/salvage/columns.ts";
 import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes.ts";
@@ -227,9 +227,6 @@ async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: Rebui
 /** Folder in the root of an array for what repairs set aside. Readers ignore it. */
 const LOST_AND_FOUND = "lost+found";
 
-/** Bytes of an object copied at a time. */
-const PIECE = 8 << 20;
-
 /**
  * Gives objects of the array at `root` a second name, or copies them if the store has no links, before anything replaces them.
  * Durable when resolved, with the folder's key; undefined if there was nothing to keep.
@@ -273,12 +270,5 @@ async function keep(store: WritableStore, key: string, target: string): Promise<
     // Some file systems have no hard links.
     if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "IO")) throw error;
   }
-  const size = (await store.stat(key))?.size ?? 0;
-  async function* pieces(): AsyncGenerator<Uint8Array> {
-    for (let offset = 0; offset < size; offset += PIECE) {
-      const bytes = await store.getRange(key, { offset, length: Math.min(PIECE, size - offset) });
-      if (bytes !== undefined) yield bytes;
-    }
-  }
-  await store.put(target, pieces(), { durable: true });
+  await store.put(target, copyOf(store, key), { durable: true });
 }
