@@ -140,7 +140,7 @@ function nameFound(
 function noArchive(path: string): SuperchunkError {
   return new SuperchunkError(
     "NOT_FOUND",
-    "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, and Zarr",
+    "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, Zarr, Blosc2 and HDF5",
     { path },
   );
 }
