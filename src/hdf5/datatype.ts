@@ -1,8 +1,9 @@
 /** HDF5 datatypes in numpy's notation, as in h5py, and attribute values as JSON. */
 import { elementsOf } from "../bytes/arrays.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { decodeText, type Fields, type Hdf5File } from "./file.ts";
+import { decodeText, Fields, type Hdf5File } from "./file.ts";
 import { halfJson } from "./fill.ts";
 import { readGlobal } from "./heaps.ts";
 
@@ -295,6 +296,24 @@ export async function readAttribute(
     name,
     value: { type, dims: dims(space), data: fields.part(fields.left, "value of an attribute") },
   };
+}
+
+/** Address of the first scale of each dimension, from the attribute `DIMENSION_LIST`: references in lists of variable length. */
+export async function scalesOf(
+  file: Hdf5File,
+  { dims = [], data }: AttributeValue,
+): Promise<readonly (number | undefined)[]> {
+  const scales: (number | undefined)[] = [];
+  const [count = 0] = dims;
+  data.at = 0;
+  for (let d = 0; d < count; d++) {
+    const length = data.uint32("length of a list");
+    const [heap, index] = [data.address("heap of a list"), data.uint32("index of a list")];
+    const bytes = length === 0 || heap === undefined ? undefined : await readGlobal(file, heap, index);
+    const fields = bytes && new Fields(new ByteReader(bytes, file.path, 0), file);
+    scales.push(fields?.address("a reference"));
+  }
+  return scales;
 }
 
 /** The attributes that can be read, by name, and the names of the others. */

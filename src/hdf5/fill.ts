@@ -25,6 +25,16 @@ export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   return value;
 }
 
+/** The attribute `_FillValue`, which netCDF keeps as a list of one, as xarray reads it from Zarr v3: floats in base64, as 8 bytes. */
+export function fillAttribute(numpy: JsonValue | undefined, value: JsonValue): JsonValue {
+  const [only, ...others] = Array.isArray(value) ? (value as readonly JsonValue[]) : [value];
+  if (only === undefined || others.length > 0) return value;
+  if (typeof numpy !== "string" || numpy[1] !== "f") return only;
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, Number(only), true);
+  return base64(new Uint8Array(view.buffer));
+}
+
 /** A 2-byte float. */
 export function halfJson(bits: number): JsonValue {
   const sign = bits >> 15 === 1 ? -1 : 1;

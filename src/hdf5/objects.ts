@@ -7,6 +7,7 @@ import {
   type Hdf5Type,
   readAttribute,
   readDatatype,
+  scalesOf,
 } from "./datatype.ts";
 import { decodeText, type Fields, type Hdf5File } from "./file.ts";
 import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
@@ -76,6 +77,8 @@ export interface Hdf5Dataset {
   readonly attrs: JsonObject;
   /** Names of attributes that JSON cannot hold. */
   readonly attrsLeft: readonly string[];
+  /** Addresses of the datasets that are the scales of its dimensions, as netCDF writes them. */
+  readonly scales: readonly (number | undefined)[];
   /** Offset of its header in the file. */
   readonly position: number;
 }
@@ -99,7 +102,8 @@ export interface Hdf5Group {
 export async function readObject(file: Hdf5File, address: number): Promise<Hdf5Dataset | Hdf5Group> {
   const messages = await readMessages(file, address);
   const find = (type: number): Message | undefined => messages.find((each) => each.type === type);
-  const { attrs, left: attrsLeft } = await attributesJson(file, await readAttributes(file, messages));
+  const attributes = await readAttributes(file, messages);
+  const { attrs, left: attrsLeft } = await attributesJson(file, attributes);
   const layout = find(LAYOUT);
   const space = find(DATASPACE);
   const type = find(DATATYPE);
@@ -122,6 +126,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
       found: "external files",
     });
   const { dims: shape, most } = readDataspace(space.fields);
+  const scales = attributes.find(({ name }) => name === "DIMENSION_LIST")?.value;
   const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields);
   const size = parsed.size;
   return {
@@ -134,6 +139,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     fill: fill === undefined ? undefined : readFill((await unshare(file, fill, FILL_VALUE)).fields, size),
     attrs,
     attrsLeft,
+    scales: scales === undefined ? [] : await scalesOf(file, scales).catch(() => []),
     position: file.positionOf(address),
   };
 }

@@ -20,7 +20,7 @@ import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { type Hdf5Chunk, listChunks } from "./chunks.ts";
 import { itemOf } from "./datatype.ts";
 import { Hdf5File } from "./file.ts";
-import { fillJson } from "./fill.ts";
+import { fillAttribute, fillJson } from "./fill.ts";
 import { asZarrFilter, BLOSC2, encodeAll, undo, unframe } from "./filters.ts";
 import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 
@@ -28,6 +28,8 @@ import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 const PIECE = 1 << 20;
 /** Most bytes of an item: a fill value has as many, in memory and in a document. */
 const MAX_ITEM = 16 << 20;
+/** The attribute for names of dimensions, as xarray writes it. */
+const DIMENSIONS = "_ARRAY_DIMENSIONS";
 /** Attributes with which HDF5's dimension scales refer to one another. */
 const OF_DIMENSIONS: ReadonlySet<string> = new Set(["DIMENSION_LIST", "REFERENCE_LIST"]);
 /** Most nested groups. */
@@ -174,9 +176,37 @@ export class Hdf5Store implements ReadableStore {
     const node = await this.#node(folder);
     if (node === undefined) return undefined;
     const text = (value: JsonValue): Uint8Array => new TextEncoder().encode(stringifyJson(value));
-    if (name === V2_DOCUMENTS.attributes) return text(node.object.attrs);
+    if (name === V2_DOCUMENTS.attributes) return text(await this.#attributes(folder, node.object));
     if (name === V2_DOCUMENTS.group) return node.array === undefined ? text({ zarr_format: 2 }) : undefined;
     return node.array === undefined ? undefined : text((await node.array).document);
+  }
+
+  /**
+   * The attributes, with the names of a dataset's dimensions: those of their scales in its group, or in a group above. Without them if
+   * any is unknown.
+   */
+  async #attributes(path: string, object: Hdf5Dataset | Hdf5Group): Promise<JsonObject> {
+    if (object.kind === "group") return object.attrs;
+    const { shape, scales } = object;
+    const fill = object.attrs["_FillValue"];
+    const attrs =
+      fill === undefined
+        ? object.attrs
+        : { ...object.attrs, _FillValue: fillAttribute(object.type.numpy, fill) };
+    const names = new Set<string>();
+    if (attrs["CLASS"] === "DIMENSION_SCALE" && shape.length === 1) names.add(splitKey(path).name);
+    for (const address of scales)
+      for (let folder = path; address !== undefined && folder !== ""; ) {
+        ({ folder } = splitKey(folder));
+        const links = (await this.#node(folder))?.object;
+        const found =
+          links?.kind === "group" && [...links.links].find(([, each]) => each.address === address);
+        if (!found) continue;
+        names.add(found[0]);
+        break;
+      }
+    const isNamed = names.size > 0 && names.size === shape.length && attrs[DIMENSIONS] === undefined;
+    return isNamed ? { ...attrs, [DIMENSIONS]: [...names] } : attrs;
   }
 
   async #chunk(key: string): Promise<Shown | undefined> {

@@ -63,6 +63,20 @@ test("attributes of all lengths are read, and a conversion names those that it l
   expect(JSON.stringify((await openZarrArray(target, "")).metadata)).toContain('"cname":"zstd"');
 });
 
+test("dimension scales name the dimensions, and _FillValue is as xarray reads it from Zarr", async () => {
+  const target = new MemoryStore();
+  await convert(await open(store, "scales.h5"), { store: target, path: "" }, { to: "zarr", verify: true });
+  for (const [name, names] of [
+    ["v", ["x", "y"]],
+    ["g/v", ["x", "y"]],
+    ["x", ["x"]],
+  ] as const)
+    expect((await openZarrArray(target, name)).metadata["dimension_names"]).toEqual(names);
+  // A dimension without a scale: no name is taken.
+  expect((await openArray(store, "scales.h5/g/half")).attrs["_ARRAY_DIMENSIONS"]).toBeUndefined();
+  expect((await openZarrArray(target, "v")).attrs["_FillValue"]).toBe("AAAAAAAA+H8=");
+});
+
 test("items that are arrays become further dimensions, and their Blosc chunks are copied", async () => {
   const target = new MemoryStore();
   const group = await open(store, "sub-arrays.h5");
