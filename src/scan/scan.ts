@@ -6,8 +6,9 @@
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
 import { at, elementsOf } from "../bytes/arrays.ts";
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
+import { checkOptions } from "../store/check-options.ts";
 import { mapAhead } from "../store/pool.ts";
 import { type ArraySlice, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";
@@ -133,7 +134,7 @@ export interface ScannedBytes {
 /**
  * The rows of a table or an array that match a filter. Bounds found on the way are remembered for this object.
  *
- * @throws BAD_ARGUMENT for a filter or columns that do not fit the table; NOT_FOUND for an unknown column; UNSUPPORTED for a column
+ * @throws BAD_ARGUMENT for an unknown option, and a filter or columns that do not fit the table; NOT_FOUND for an unknown column; UNSUPPORTED for a column
  * that cannot be compared; the codes of reading
  */
 export async function* scanRows<const Columns extends ScanColumns>(
@@ -150,8 +151,12 @@ export async function scanBytes(
   source: ScanTable | ScanArray,
   options: ScanRowsOptions,
 ): Promise<{ readonly columns: readonly ScannedColumn[]; readonly batches: AsyncGenerator<ScannedBytes> }> {
+  // Arrow streams and Parquet files of the rows have options of their own.
+  checkOptions(options, "columns filter limit statistics signal onPlan onProgress strings parquet");
   const table = "names" in source ? source : tableOfArray(source);
-  const { limit = Number.POSITIVE_INFINITY } = options;
+  const { limit = Number.POSITIVE_INFINITY, filter = {} } = options;
+  if (typeof filter !== "object" || filter === null || Array.isArray(filter))
+    throw badArgument("filter", filter, "an object of conditions by column, such as { close: { gt: 100 } }");
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
     throw new SuperchunkError("BAD_ARGUMENT", `limit ${limit} is not a number of rows`, {
       field: "limit",

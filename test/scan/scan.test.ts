@@ -110,6 +110,8 @@ describe("a scan is refused", () => {
     [{ columns: ["price"] }, "NOT_FOUND", /no column "price"/],
     [{ columns: { close: "float32" } }, "BAD_ARGUMENT", /dtype <f8, not float32/],
     [{ limit: 1.5 }, "BAD_ARGUMENT", /limit 1.5/],
+    [{ where: { close: { gt: 1 } } }, "BAD_ARGUMENT", /unknown option "where"; there are columns, filter/],
+    [{ filter: [{ close: { gt: 1 } }] }, "BAD_ARGUMENT", /an object of conditions by column/],
   ] as const)("%j", async (options, code, message) => {
     const failure = scanned("ctable", options as never);
     await expect(failure).rejects.toMatchObject({ code });
