@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_680,
   pool: 533,
   scan: 2_145,
-  plan: 2_477,
+  plan: 2_476,
   queue: 571,
   page: 5_448,
   places: 880,

@@ -23,7 +23,7 @@ import {
 } from "../actions/queue.ts";
 import { formNamed, printReferences } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, wrongUse } from "../failure.ts";
+import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
 import {
@@ -353,9 +353,9 @@ Examples:
           if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "tasks") throw error;
           // Not a failure of the data: some tasks are not done yet.
           context.note(EXIT.failed);
-          context.message(error.message);
-          if (flags.json === true)
-            await context.json({ plan: location, finished: "not yet", message: error.message });
+          const message = inCommandWords(error.message);
+          context.message(message);
+          if (flags.json === true) await context.json({ plan: location, finished: "not yet", message });
         }
       },
     );

@@ -379,10 +379,11 @@ async function areAllDone(
   const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? units.describe(unit)}`;
   const named = missing.slice(0, NAMED).map(nameOf);
   const found = units.count - missing.length;
+  const mayLeave = job.plan.isTree && missing.every((unit) => failing.has(unit));
   const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
   throw new SuperchunkError(
     "INCOMPLETE",
-    `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish`,
+    `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish${mayLeave ? ", or leave out what failed: {withoutFailed: true}" : ""}`,
     { path: store.describe(path), field: "tasks", expected: units.count, found },
   );
 }

@@ -267,7 +267,7 @@ export function openJob(
       }
       throw new SuperchunkError(
         "CONFLICT",
-        "the source has changed since the plan was made; plan again, to another destination",
+        "the source has changed since the plan was made, or is gone; plan again, to another destination",
         { path: name, field: "fingerprint", expected: wanted, found },
       );
     },

@@ -156,6 +156,25 @@ it("an edited plan, and one whose source has changed, are refused with what to d
   }
 });
 
+it("finish leaves out an archive that is gone if it is asked to, and says so", async () => {
+  const folder = temporaryFolder();
+  const [data, plan] = [join(folder, "data"), join(folder, "plan.json")];
+  await cp(tables, data, { recursive: true });
+  await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), join(data, "gone"), { recursive: true });
+  expect((await runCli(["plan", data, join(folder, "out.zarr"), "-o", plan])).code).toBe(0);
+  await rm(join(data, "gone"), { recursive: true });
+  expect((await runCli(["run", plan])).code).toBe(1);
+  const refused = await runCli(["finish", plan]);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("what failed: --without-failed")]);
+  const ended = await runCli(["finish", plan, "--without-failed"]);
+  expect([ended.code, ended.err]).toEqual([1, expect.stringMatching(/not converted: .*gone.*CONFLICT/)]);
+  expect((await runCli(["convert", data, join(folder, "one.zarr")])).code).toBe(0);
+  const [made, wanted] = ["out.zarr", "one.zarr"].map((name) => new FileStore(join(folder, name)));
+  const keys = wanted === undefined ? [] : await keysOf(wanted);
+  expect(made && (await keysOf(made))).toEqual(keys);
+  for (const key of keys) expect(await made?.get(key), key).toEqual(await wanted?.get(key));
+});
+
 it.each(["text", '{"format": 1}'])("a file that is not a plan is not called damaged: %s", async (text) => {
   const path = join(temporaryFolder(), "other.json");
   await writeFile(path, text);
