@@ -66,8 +66,9 @@ export class BloscPool {
   constructor({ workers = defaultWorkers(), worker }: PoolOptions) {
     if (!Number.isInteger(workers) || workers < 0 || workers > MOST_WORKERS)
       throw badArgument("workers", workers, `a whole number from 0 to ${MOST_WORKERS}`);
-    this.#size = workers;
-    this.#make = worker;
+    if (worker !== undefined && typeof worker !== "function")
+      throw badArgument("worker", worker, "a function that returns a worker");
+    [this.#size, this.#make] = [workers, worker];
   }
 
   /**
@@ -79,10 +80,8 @@ export class BloscPool {
     if (this.#size === 0) return this.#here(() => decode(chunk, options), signal);
     const isShared = out !== undefined && !(out.buffer instanceof ArrayBuffer);
     const limits = { expectedNbytes, maxNbytes, ...(isShared ? { out } : {}) };
-    const bytes = await this.#run(
-      { kind: "decode", bytes: this.#own(chunk, transfer), options: limits },
-      signal,
-    );
+    const job = { kind: "decode", bytes: this.#own(chunk, transfer), options: limits } as const;
+    const bytes = await this.#run(job, signal);
     if (out === undefined || isShared) return bytes;
     const result = outputOf(out, bytes.length);
     result.set(bytes);
@@ -147,7 +146,7 @@ export class BloscPool {
 /**
  * Creates a pool of workers that decode and encode chunks off the calling thread. Workers start with the first calls, and end with `close`.
  *
- * @throws BAD_ARGUMENT for an invalid number of workers
+ * @throws BAD_ARGUMENT for an invalid number of workers, and for a `worker` that is not a function
  */
 export function createPool(options: PoolOptions = {}): BloscPool {
   return new BloscPool(options);

@@ -204,6 +204,9 @@ test("without workers everything runs in the calling thread", async () => {
 
 test.each([-1, 1.5, 65, Number.NaN])("%d workers are refused", (workers) => {
   expect(() => createPool({ workers })).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
+  // The address of a script, which libraries of other pools take.
+  const worker = "./worker.js" as never;
+  expect(() => createPool({ worker })).toThrow("a function that returns a worker");
 });
 
 test("zarrita reads and writes through it, and refuses settings that Blosc does not have", async () => {
