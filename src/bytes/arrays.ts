@@ -69,12 +69,7 @@ export function countLeading(count: number, holds: (index: number) => boolean): 
 /** Throws `BAD_ARGUMENT` for anything but bytes: elements of other types would be cut to their last byte. Returns them. */
 export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
   if (bytes?.BYTES_PER_ELEMENT === 1) return bytes;
-  const found = String(bytes?.constructor?.name);
-  throw badArgument(
-    name,
-    `of ${found}`,
-    `a Uint8Array${found === "ArrayBuffer" ? ": new Uint8Array(buffer)" : ""}`,
-  );
+  throw badArgument(name, `of ${bytes?.constructor?.name}`, "a Uint8Array, such as new Uint8Array(buffer)");
 }
 
 /** Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. */

@@ -264,15 +264,6 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
-/** How files of zip, gzip, bzip2, xz and zstd begin. */
-const PACKED = [
-  [0x50, 0x4b, 3, 4],
-  [0x1f, 0x8b],
-  [0x42, 0x5a, 0x68],
-  [0xfd, 0x37, 0x7a],
-  [0x28, 0xb5, 0x2f, 0xfd],
-];
-
 /**
  * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
  * for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a name in `.blp` or `.bin`,
@@ -293,9 +284,9 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
         ? `it is ${other}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`
         : rows !== undefined
           ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one. Such files are written whole (superchunk convert), and not changed`
-          : PACKED.some(starts) || /\.tar$/i.test(name)
-            ? "it is packed (zip, gzip, tar and the like): unpack it, and name what was in it"
-            : `not an archive that superchunk knows (a file of Bloscpack, Blosc2 or HDF5): it starts with the bytes ${error.details.found}`;
+          : starts([0x50, 0x4b]) || starts([0x1f, 0x8b])
+            ? "it is packed (zip, gzip): unpack it"
+            : `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeHeader(bytes, name).version] };

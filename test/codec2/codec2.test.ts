@@ -228,7 +228,7 @@ test.each([1, 2] as const)(
     });
     const chunk = await encode(data, { format });
     for (const [given, found] of [
-      [chunk.buffer, /of ArrayBuffer, expected a Uint8Array: new Uint8Array\(buffer\)/],
+      [chunk.buffer, /of ArrayBuffer, expected a Uint8Array, such as new Uint8Array\(buffer\)/],
       [undefined, /of undefined, expected a Uint8Array/],
     ] as const)
       for (const call of [decode(given as never), encode(given as never, { format })])
