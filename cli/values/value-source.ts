@@ -147,9 +147,10 @@ export function foundSources(
   const refuse = (): never => {
     throw new RangeError("rows that are found come in batches");
   };
-  async function* found(options: LongOptions): AsyncGenerator<RowBatch> {
+  // A printer's options include its own.
+  async function* found({ signal, onProgress }: LongOptions): AsyncGenerator<RowBatch> {
     let first = 0;
-    for await (const batch of scan(options)) {
+    for await (const batch of scan({ signal, onProgress })) {
       const values: Readonly<Record<string, ArraySlice>> = batch.columns;
       const lists = columns.flatMap(({ name }) => values[name] ?? []).map(({ data }) => listOf(data));
       yield { first, end: first + batch.length, lists };
