@@ -224,6 +224,8 @@ async function bundleCode() {
       if (CHOOSES.test(id)) return "chunks";
       // Otherwise rollup joins it with the pool, whose code classic scripts cannot have.
       if (id.endsWith("/codec2/zstd-dictionary.js")) return "dictionary";
+      // Only after a page has looked for Zarr.
+      if (id.endsWith("/archive/open/no-archive.js")) return "zarr";
       const ofPage = OF_PAGE.find(([, names]) => names.test(id));
       if (ofPage !== undefined) return ofPage[0];
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));

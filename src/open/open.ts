@@ -5,7 +5,7 @@
  * Archives come first and need nothing else; the readers of Zarr and of references are imported on demand.
  */
 import type { ArrayArchive, BytesArchive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
-import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
+import { archiveStore, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
 import { HELD_NAMES } from "../format/naming.ts";
@@ -17,7 +17,7 @@ import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
 import type { FollowOptions } from "./follow.ts";
-import { isThere, type OpenAnyOptions, openInside, openNamed, openNode, openSet } from "./open-node.ts";
+import type { OpenAnyOptions } from "./open-node.ts";
 
 /** `{` begins JSON, which may be a set of references. */
 const BRACE = 0x7b;
@@ -49,11 +49,16 @@ export async function open(
 ): Promise<Readable> {
   const source = archiveStore(store);
   const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesOf(options) };
-  const named = HELD_NAMES.test(path) ? await openNamed(asReadable(store), path, options) : undefined;
+  // Pages that open archives only do not load it.
+  const nodes = (): Promise<typeof import("./open-node.ts")> => import("./open-node.ts");
+  const named = HELD_NAMES.test(path)
+    ? await (await nodes()).openNamed(asReadable(store), path, options)
+    : undefined;
   if (named !== undefined) return named;
   const found = await findArchive(source, path, settings);
   if ("kind" in found) return found;
   const { file } = found;
+  const { isThere, openInside, openNode, openSet } = await nodes();
   // A path after the name of a reference set is the path of a node in it.
   const [, json = "", inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)\/(.+)$/i.exec(path) ?? [];
   const isSet = file?.bytes[0] === BRACE && !/(?:^|\/)(?:zarr\.json|\.z[a-z]+)$/i.test(path);
@@ -69,7 +74,8 @@ export async function open(
   if (node !== undefined) return node;
   const held = await openInside(asReadable(store), path, file?.bytes, options);
   if (held !== undefined) return held;
-  throw await explainNoArchive(source, path, found, options);
+  const { explainNoArchive } = await import("../archive/open/no-archive.ts");
+  throw await explainNoArchive(source, path, file, options);
 }
 
 /** Opens the places of arrays by the rules for references; the code is loaded on first use. */

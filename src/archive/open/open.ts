@@ -1,9 +1,7 @@
 /** `open`: opens any archive from any store, recognised by content. */
-import { SuperchunkError } from "../../errors.ts";
-import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
-import { checkKey, hasEntries, joinKey, readBeginning } from "../../store/key.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { checkKey, joinKey, readBeginning } from "../../store/key.ts";
+import type { ObjectHead, ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { Archive, OpenOptions } from "../kinds/types.ts";
 import { openFile } from "./open-file.ts";
@@ -24,7 +22,8 @@ export async function open(
   const source = archiveStore(store);
   const found = await findArchive(source, path, options);
   if ("kind" in found) return found;
-  throw await explainNoArchive(source, path, found, options);
+  const { explainNoArchive } = await import("./no-archive.ts");
+  throw await explainNoArchive(source, path, found.file, options);
 }
 
 /** The store for reading archives: on a network, one that caches the first bytes of objects. */
@@ -35,10 +34,8 @@ export function archiveStore(store: ReadableStore | ForeignStore): ReadableStore
 
 /** What is not an archive: a file with its first bytes, or no file. */
 export interface NoArchive {
-  readonly file: FileBeginning | undefined;
+  readonly file: ObjectHead | undefined;
 }
-
-type FileBeginning = NonNullable<Awaited<ReturnType<typeof readBeginning>>>;
 
 /** The archive at a key, or what is there instead. Throws the codes of damage. */
 export async function findArchive(
@@ -69,23 +66,6 @@ async function findWhole(
   return folder ?? { file };
 }
 
-/** The error for what is not an archive. */
-export async function explainNoArchive(
-  source: ReadableStore,
-  path: string,
-  { file }: NoArchive,
-  options: OpenOptions,
-): Promise<unknown> {
-  if (file === undefined) return nothingThere(source, path, options);
-  const part = refusePart(source.describe(path));
-  if (part !== undefined) return part;
-  // Not "blpk": opening it as such a file reports what is wrong.
-  return openFile(source, path, options, file.info).then(
-    () => new RangeError(`${source.describe(path)} became an archive while it was opened`),
-    (error: unknown) => error,
-  );
-}
-
 let folders: typeof import("./open-array-folder.ts") | undefined;
 
 /**
@@ -112,67 +92,4 @@ async function openFolder(
   if (sizes !== undefined || storage !== undefined)
     return (await loadFolders()).openArrayFolder(store, path, { sizes, storage }, options);
   return isTableFirst ? undefined : asTable();
-}
-
-async function nothingThere(
-  store: ReadableStore,
-  path: string,
-  options: OpenOptions,
-): Promise<SuperchunkError> {
-  const where = { path: store.describe(path) };
-  for (const name of ZARR_DOCUMENTS) {
-    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
-    return new SuperchunkError(
-      "UNSUPPORTED",
-      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and so does "open" of the library',
-      { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
-    );
-  }
-  if (await hasEntries(store, path, options)) {
-    return new SuperchunkError(
-      "UNSUPPORTED",
-      `the folder is not an archive: it has neither __rootdirs__, nor meta/sizes and meta/storage, nor zarr.json, .zarray or .zgroup of Zarr. ${adviseOnFolder(where.path)}`,
-      {
-        ...where,
-        expected: `__rootdirs__, meta/sizes and meta/storage, or ${ZARR_DOCUMENTS.join(", ")}`,
-        found: "none of them",
-      },
-    );
-  }
-  const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
-  const what = isEmpty ? "the folder is empty; an archive would be in it" : "no such file or folder";
-  const reason = store.explainAbsence?.();
-  if (reason !== undefined) return new SuperchunkError("NOT_FOUND", `${what}: ${reason}`, where);
-  return new SuperchunkError("NOT_FOUND", what, where);
-}
-
-/** Files directly in the archive's folder, and those in its `meta`. */
-const PARTS = [
-  {
-    end: /^(.*)[\\/](?:zarr\.json|\.zarray|\.zgroup|\.zattrs|\.zmetadata)$/,
-    what: "a document of a Zarr array or group",
-  },
-  { end: /^(.*)[\\/]__(?:rootdirs|attrs)__$/, what: "a part of an archive" },
-  { end: /^(.*)[\\/]meta[\\/](?:sizes|storage|attributes)$/, what: "a part of an archive" },
-] as const;
-
-/** The error for a file that is part of an array or archive; undefined for others. `path` is the file's name in messages. */
-export function refusePart(path: string): SuperchunkError | undefined {
-  for (const { end, what } of PARTS) {
-    const folder = end.exec(path)?.[1];
-    if (folder === undefined) continue;
-    return new SuperchunkError(
-      "UNSUPPORTED",
-      `it is ${what}, and not all of it; name the folder: ${folder}`,
-      { path, expected: folder },
-    );
-  }
-  return undefined;
-}
-
-/** What to do about a folder that is not an archive; `path` is its name in messages. */
-export function adviseOnFolder(path: string): string {
-  return /[\\/](?:meta|data)$/.test(path)
-    ? "If it is a part of one, name the folder above it"
-    : '"superchunk ls" lists the archives inside a folder';
 }

@@ -6,7 +6,6 @@ import { HELD_NAMES } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import type { Readable } from "../../open/open.ts";
-import { openNamed, openNode } from "../../open/open-node.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import { encodeKey, joinKey } from "../../store/key.ts";
@@ -144,11 +143,12 @@ export class Sources {
 /** Opens what is at a path; nodes of Zarr, HDF5 and Blosc2 without the code of archives. */
 async function openAt(store: ReadableStore, path: string, isNode = false, openPlace = noPlace) {
   const options = { openPlace };
-  const node =
-    isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)
-      ? ((await openNamed(store, path, options)) ?? (await openNode(store, path, options)))
-      : undefined;
-  return node ?? (await import("../../open/open.ts")).open(store, path, options);
+  if (isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)) {
+    const { openNamed, openNode } = await import("../../open/open-node.ts");
+    const node = (await openNamed(store, path, options)) ?? (await openNode(store, path, options));
+    if (node !== undefined) return node;
+  }
+  return (await import("../../open/open.ts")).open(store, path, options);
 }
 
 /** The files of the page's own server, which can also list them. */
