@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_905,
   arrow: 838,
   hdf5: 2_422,
-  blosc2: 3_086,
+  blosc2: 3_131,
   tables: 1_628,
   codec2: 1_680,
   pool: 533,

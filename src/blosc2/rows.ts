@@ -37,6 +37,8 @@ export interface Member {
   readonly rows?: number;
   /** Makes a store from frames, if the member is not a frame as it lies. */
   readonly make?: () => Promise<Blosc2Store>;
+  /** What else its values come from: the text of its offsets, or the member that holds it. */
+  readonly from?: readonly Member[];
   /** Error to throw when it is read. */
   readonly error?: SuperchunkError;
 }

@@ -140,7 +140,7 @@ async function addEmbedded(
       );
     const own = name.replace(/^\/+/, "");
     await held.put(own, bytes.subarray(offset, offset + length));
-    addMember(members, own, { store: held, key: own });
+    addMember(members, own, { store: held, key: own, from: [{ store, key }] });
   }
   return true;
 }
@@ -224,6 +224,18 @@ class TreeStore implements ReadableStore {
   async storedBytes(folder: string): Promise<number> {
     const found = await this.#find(folder);
     return found?.store.storedBytes() ?? 0;
+  }
+
+  async compareSums(folder: string, options?: StoreOptions): Promise<number> {
+    const compare = async ({ store, key, from = [] }: Member): Promise<number> => {
+      let count = 0;
+      for (const each of from) count += await compare(each);
+      if (!(store instanceof ZipStore)) return count;
+      await store.compareSum(key, options);
+      return count + 1;
+    };
+    const member = this.#arrays.get(folder);
+    return member === undefined ? 0 : compare(member);
   }
 
   async attributesLeft(folder: string): Promise<readonly string[]> {

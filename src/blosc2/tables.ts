@@ -197,15 +197,10 @@ function columnsOf(column: Column, { members, folder, store, path, rows }: Table
   ): [string, Member] => {
     if (TEXT[more.kind] === undefined && rows.places === undefined)
       return [own, { ...member, rows: rows.count }];
-    const parts = {
-      name: own,
-      main: member,
-      extra: suffix === undefined ? undefined : find(suffix),
-      rows,
-      path,
-      ...more,
-    };
-    return [own, { ...member, make: async () => (await import("./rows.ts")).columnStore(parts) }];
+    const extra = suffix === undefined ? undefined : find(suffix);
+    const parts = { name: own, main: member, extra, rows, path, ...more };
+    const from = [...(member.from ?? []), ...(extra === undefined ? [] : [extra])];
+    return [own, { ...member, from, make: async () => (await import("./rows.ts")).columnStore(parts) }];
   };
   const mask = find(NOT_NULL);
   const shown = [show(name, typed, { kind })];

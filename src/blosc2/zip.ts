@@ -1,5 +1,7 @@
 /** A zip archive of uncompressed members as a store. Knows the directory of an archive; must not know what members hold. */
 import type { OpenOptions } from "../archive/kinds/types.ts";
+import { hex32 } from "../bytes/arrays.ts";
+import { startCrc32 } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
 import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
@@ -23,10 +25,13 @@ interface Entry {
   readonly header: number;
   readonly size: number;
   readonly method: number;
+  readonly crc32: number;
   /** Offset of its bytes, once that is known. */
   start?: number;
 }
 
+/** Bytes to read at a time for a checksum. */
+const PIECE = 4 << 20;
 /** Bytes to read at once for a member's header and what follows it, the header of a frame. */
 const AHEAD = 8192;
 
@@ -65,6 +70,8 @@ export class ZipStore implements ReadableStore {
   readonly #info: ObjectInfo;
   readonly #entries: ReadonlyMap<string, Entry>;
   readonly #parts: KeptParts;
+  /** Comparisons of members with their checksums. */
+  readonly #compared = new Map<string, Promise<void>>();
 
   private constructor(
     { store, key, info }: { readonly store: ReadableStore; readonly key: string; readonly info: ObjectInfo },
@@ -158,7 +165,8 @@ export class ZipStore implements ReadableStore {
         [24, 20, 42].map((field) => directory.getUint32(at + field, true)),
       );
       const [, size = 0, header = 0] = sizes;
-      entries.set(name, { header, size, method: directory.getUint16(at + 10, true) });
+      const [method, crc32] = [directory.getUint16(at + 10, true), directory.getUint32(at + 16, true)];
+      entries.set(name, { header, size, method, crc32 });
       at = next;
     }
     return new ZipStore({ store, key, info }, parts, entries);
@@ -193,6 +201,33 @@ export class ZipStore implements ReadableStore {
 
   async *list(): AsyncGenerator<ListEntry> {
     for (const name of this.#entries.keys()) if (!name.includes("/")) yield { name, kind: "object" };
+  }
+
+  /** Compares a member with its checksum in the archive, once. @throws CHECKSUM_MISMATCH */
+  compareSum(key: string, options?: StoreOptions): Promise<void> {
+    const known = this.#compared.get(key);
+    if (known !== undefined) return known;
+    const compared = this.#compare(key, options);
+    this.#compared.set(key, compared);
+    // After an abort, the next caller reads it again.
+    compared.catch(() => options?.signal?.aborted === true && this.#compared.delete(key));
+    return compared;
+  }
+
+  async #compare(key: string, options?: StoreOptions): Promise<void> {
+    const { size = 0, crc32 = 0 } = this.#entries.get(key) ?? {};
+    const sum = await startCrc32();
+    for (let offset = 0; offset < size; offset += PIECE) {
+      const piece = { offset, length: Math.min(PIECE, size - offset) };
+      sum.update((await this.getRange(key, piece, options)) ?? new Uint8Array(0));
+    }
+    const [expected, found] = [hex32(crc32), hex32(sum.digest())];
+    if (expected === found) return;
+    throw new SuperchunkError(
+      "CHECKSUM_MISMATCH",
+      `the crc32 of the ${size} bytes of this member of the zip archive is 0x${found}, not 0x${expected}: some of them are damaged; look for another copy`,
+      { path: this.describe(key), field: "crc32", expected: `0x${expected}`, found: `0x${found}` },
+    );
   }
 
   /** Finds the start of a member's bytes: its own header has the length of the names before them. */
@@ -245,7 +280,8 @@ async function membersOf(
     const start = header + nameEnd + extra;
     if (start + stored > size) return { entries, end: header };
     const name = new TextDecoder().decode(bytes.subarray(LOCAL, nameEnd));
-    entries.set(name, { header, size: stored, method: head.getUint16(8, true), start });
+    const [method, crc32] = [head.getUint16(8, true), head.getUint32(14, true)];
+    entries.set(name, { header, size: stored, method, crc32, start });
     header = start + stored;
   }
 }

@@ -124,8 +124,8 @@ export async function crc32c(...pieces: readonly Uint8Array[]): Promise<number> 
   return (await loadCrc32c())(pieces);
 }
 
-/** A crc32c of bytes that arrive in pieces. */
-export interface RunningCrc32c {
+/** A checksum of bytes that arrive in pieces. */
+export interface RunningSum {
   update(piece: Uint8Array): void;
   /** The sum as an unsigned number. Must be the last call. */
   digest(): number;
@@ -135,7 +135,7 @@ export interface RunningCrc32c {
 const idle: IHasher[] = [];
 
 /** A crc32c with separate state, for bytes that arrive in pieces. */
-export async function startCrc32c(): Promise<RunningCrc32c> {
+export async function startCrc32c(): Promise<RunningSum> {
   const hasher = (idle.pop() ?? (await makeCrc32c())).init();
   return {
     update: (piece) => void hasher.update(piece),
@@ -144,6 +144,15 @@ export async function startCrc32c(): Promise<RunningCrc32c> {
       idle.push(hasher);
       return sum;
     },
+  };
+}
+
+/** The crc32 of zip archives, for bytes that arrive in pieces. */
+export async function startCrc32(): Promise<RunningSum> {
+  const hasher = (await (await loadCrc32()).default.createCRC32()).init();
+  return {
+    update: (piece) => void hasher.update(piece),
+    digest: () => new DataView(hasher.digest("binary").buffer).getUint32(0),
   };
 }
 

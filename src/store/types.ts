@@ -132,6 +132,8 @@ export interface GeneratingStore extends ReadableStore {
   whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined>;
   /** Names of attributes that a node has in its file and not here, because JSON has no form for them. */
   attributesLeft?(folder: string): Promise<readonly string[]>;
+  /** Compares an array's data with checksums of the file that holds them, if it has any. Resolves with their number. @throws CHECKSUM_MISMATCH */
+  compareSums?(folder: string, options?: StoreOptions): Promise<number>;
   /** Bytes of the data that an array's objects are generated from, without generating them. */
   storedBytes(folder: string): Promise<number>;
 }

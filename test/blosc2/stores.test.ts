@@ -60,6 +60,30 @@ test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
   },
 );
 
+test.each(["tree.b2z", "embedded.b2z"])(
+  "verify compares the members of %s with the checksums of the archive",
+  async (name) => {
+    const image = images.get(name) ?? new Uint8Array(0);
+    const intact = await (await openArray(store, `${name}/a/x`)).verify();
+    expect(intact).toMatchObject({ ok: true, digests: 1, findings: [] });
+    // Any changed byte of a member is found, also if its chunks still decode.
+    const start = new TextDecoder("latin1")
+      .decode(image)
+      .indexOf(name === "tree.b2z" ? "a/x.b2nd" : "embed.b2e");
+    const missed: number[] = [];
+    for (let at = start + 200; at < start + 260; at += 3) {
+      const damaged = image.slice();
+      damaged[at] = (damaged[at] ?? 0) ^ 1;
+      const opened = await openArray(new MemoryStore(new Map([[name, damaged]])), `${name}/a/x`).catch(
+        () => {},
+      );
+      const { findings = [] } = (await opened?.verify()) ?? {};
+      if (opened !== undefined && !findings.some(({ code }) => code === "CHECKSUM_MISMATCH")) missed.push(at);
+    }
+    expect(missed).toEqual([]);
+  },
+);
+
 test("a frame of small arrays is a store, and any other frame with its name an array of bytes", async () => {
   const group = await open(store, "small.b2e");
   expect(group).toMatchObject({ kind: "group", dialect: "blosc2" });

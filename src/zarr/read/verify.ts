@@ -2,7 +2,7 @@
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { allocate, at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -18,7 +18,7 @@ export interface ZarrVerifyReport {
   readonly nbytes: number;
   /** Stored bytes of the chunks. */
   readonly cbytes: number;
-  /** Compared checksums of chunks, and of indexes of shards that are objects. */
+  /** Compared checksums of chunks, of indexes of shards that are objects, and of members of zip archives. */
   readonly digests: number;
   readonly findings: readonly Finding[];
 }
@@ -72,6 +72,11 @@ export async function verifyChunks(array: VerifiedArray, options: LongOptions): 
     } catch (error) {
       findings.push(findingOf(error));
     }
+  }
+  try {
+    if (isGenerating(store)) found.digests += (await store.compareSums?.(model.path, { signal })) ?? 0;
+  } catch (error) {
+    findings.push(findingOf(error));
   }
   return { ok: findings.every(({ severity }) => severity !== "error"), ...found, findings };
 }
