@@ -168,7 +168,7 @@ const LATER: Readonly<Record<string, number>> = {
   blosc2: 3_131,
   tables: 1_628,
   codec2: 1_680,
-  pool: 533,
+  pool: 535,
   scan: 2_145,
   plan: 2_476,
   queue: 571,

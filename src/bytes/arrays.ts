@@ -72,8 +72,11 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
   throw badArgument(name, `of ${bytes?.constructor?.name}`, "a Uint8Array, such as new Uint8Array(buffer)");
 }
 
-/** Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. */
-export function checkNames(options: object, known: string): void {
+/**
+ * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. Smaller than
+ * `checkOptions` of the stores, which also checks values, for pages that only decode and read.
+ */
+export function checkOptionNames(options: object, known: string): void {
   for (const name of Object.keys(options))
     if (!known.split(" ").includes(name))
       throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; there are ${known}`, {

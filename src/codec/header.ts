@@ -6,7 +6,7 @@
  * @see FORMAT.md [FB]
  */
 
-import { at, checkNames, DECODE_OPTIONS } from "../bytes/arrays.ts";
+import { at, checkOptionNames, DECODE_OPTIONS } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import {
   type BlockRange,
@@ -124,7 +124,7 @@ export function decodeHeaderAt(view: DataView, at: number, available: number): C
 
 /** Reads a chunk's header and checks it against the chunk's actual length. @throws as {@link decodeHeader} */
 export function readChunkHeader(chunk: Uint8Array, options: DecodeOptions = {}): ChunkHeader {
-  checkNames(options, DECODE_OPTIONS);
+  checkOptionNames(options, DECODE_OPTIONS);
   const header = decodeHeader(chunk);
   checkExpectations(header, options);
   return header;

@@ -1,5 +1,5 @@
 /** Checks the header of a Blosc2 chunk. Must not know any payload. @see docs/blosc2-format.md [BC-01 to BC-09] */
-import { at, checkNames, DECODE_OPTIONS } from "../bytes/arrays.ts";
+import { at, checkOptionNames, DECODE_OPTIONS } from "../bytes/arrays.ts";
 import type { DecodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Blosc2Header, FILTER, type Filter, fieldsOf, HEADER2_LENGTH, isBlosc2 } from "./fields.ts";
@@ -145,7 +145,7 @@ export function dictionaryOf(chunk: Uint8Array, { nblocks, ctbytes }: Blosc2Head
 
 /** @throws BAD_FIELD, LIMIT if the header contradicts the caller's expectations */
 export function checkExpected({ nbytes }: Blosc2Header, options: DecodeOptions): void {
-  checkNames(options, DECODE_OPTIONS);
+  checkOptionNames(options, DECODE_OPTIONS);
   const { expectedNbytes, maxNbytes } = options;
   if (expectedNbytes !== undefined && nbytes !== expectedNbytes)
     throw badField("nbytes", 4, `${expectedNbytes}, as its archive says`, nbytes);

@@ -2,6 +2,7 @@
  * Decodes and encodes in workers, off the calling thread. Knows calls and their arguments; the workers, and the code that starts them,
  * are loaded with the first call.
  */
+import { checkOptionNames } from "../bytes/arrays.ts";
 import { outputOf } from "../codec/decode/decode.ts";
 import { Blosc, type BloscContext, readConfig } from "../codec/numcodecs.ts";
 import type { DecodeOptions } from "../codec/types.ts";
@@ -63,7 +64,9 @@ export class BloscPool {
   };
 
   /** Use {@link createPool}. */
-  constructor({ workers = defaultWorkers(), worker }: PoolOptions) {
+  constructor(options: PoolOptions) {
+    checkOptionNames(options, "worker workers");
+    const { workers = defaultWorkers(), worker } = options;
     if (!Number.isInteger(workers) || workers < 0 || workers > MOST_WORKERS)
       throw badArgument("workers", workers, `a whole number from 0 to ${MOST_WORKERS}`);
     if (worker !== undefined && typeof worker !== "function")

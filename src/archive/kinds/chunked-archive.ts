@@ -2,7 +2,14 @@
  * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and verifies them.
  */
 
-import { type Allocation, at, checkNames, elementsOf, fillResult, READ_OPTIONS } from "../../bytes/arrays.ts";
+import {
+  type Allocation,
+  at,
+  checkOptionNames,
+  elementsOf,
+  fillResult,
+  READ_OPTIONS,
+} from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { whyUnreadable } from "../../format/dtype.ts";
 import type { RowSpan } from "../../format/layout.ts";
@@ -278,7 +285,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
-    checkNames(options, READ_OPTIONS);
+    checkOptionNames(options, READ_OPTIONS);
     const now = selection ? this.#getNow(selection, options) : undefined;
     if (now !== undefined) return now.value as Selected<S>;
     this.assertReadable();
@@ -298,7 +305,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
-    checkNames(options, READ_OPTIONS);
+    checkOptionNames(options, READ_OPTIONS);
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);

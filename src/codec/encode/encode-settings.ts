@@ -3,7 +3,7 @@
  *
  * Knows what c-blosc accepts; must not know how anything is compressed.
  */
-import { checkNames } from "../../bytes/arrays.ts";
+import { checkOptionNames } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
@@ -88,7 +88,7 @@ const SHUFFLES: readonly string[] = ["noshuffle", "shuffle", "bitshuffle"];
  * Throws BAD_ARGUMENT for an option out of its range, LIMIT for more than 2^31 - 17 bytes.
  */
 export function settleEncode(nbytes: number, options: EncodeOptions): EncodeSettings {
-  checkNames(options, "cname clevel shuffle typesize blocksize format");
+  checkOptionNames(options, "cname clevel shuffle typesize blocksize format");
   if (nbytes > MAX_NBYTES) {
     throw new SuperchunkError(
       "LIMIT",

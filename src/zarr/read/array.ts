@@ -9,7 +9,7 @@ import type {
 } from "../../archive/kinds/types.ts";
 import {
   at,
-  checkNames,
+  checkOptionNames,
   elementsOf,
   fillResult,
   type PrepareMemory,
@@ -382,7 +382,7 @@ export class ZarrArray implements ReadableArray {
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
-    checkNames(options, READ_OPTIONS);
+    checkOptionNames(options, READ_OPTIONS);
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
