@@ -302,7 +302,10 @@ async function bundleTypes() {
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
         // The header comments of source files mean nothing here: 16 kB. Tabs instead of spaces: 10 kB.
         .replaceAll(/^\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n+(?=\/\*\*)/gm, "")
-        .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4)),
+        .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
+        // A paragraph of a comment on one line, which editors wrap: 2 kB.
+        .replaceAll(/(\/\*\*|[^\s*])\n\t* \* (?![-@\s])/g, "$1 ")
+        .replaceAll(/\n\t* \*\//g, " */"),
     );
 }
 
