@@ -231,16 +231,14 @@ function millisecondsOf(text: string): number {
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const last = month === 2 && isLeap ? 29 : DAYS[month - 1];
   if (last === undefined || day < 1 || day > last) return Number.NaN;
-  // Years begin in March, so that a leap day is the last one.
-  const [y, m] = month > 2 ? [year, month - 3] : [year - 1, month + 9];
-  const leapDays = Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400);
-  const days = y * 365 + leapDays + Math.floor((153 * m + 2) / 5) + day - 719_469;
-  if (text.length === 10) return days * 86_400_000;
+  // 400 years later, because `Date.UTC` takes years before 100 for those of the 20th century.
+  const midnight = Date.UTC(year + 400, month - 1, day) - 146_097 * 86_400_000;
+  if (text.length === 10) return midnight;
   const [hour, minute] = [digitsAt(text, 11, 13), digitsAt(text, 14, 16)];
   const second = text.charCodeAt(16) === 0x3a ? digitsAt(text, 17, 19) : 0;
   if (hour > 23 || minute > 59 || second > 59) return Number.NaN;
-  const seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
-  return 1000 * (seconds - zoneOf(text)) + Math.floor(fractionOf(text) / 1e6);
+  const seconds = hour * 3600 + minute * 60 + second;
+  return midnight + 1000 * (seconds - zoneOf(text)) + Math.floor(fractionOf(text) / 1e6);
 }
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
