@@ -56,7 +56,8 @@ const PARTS = [
   ["stream", ["codec/stream"]],
   ["nodes", ["view/view-tree"], ZARR],
   ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
-  ["zarr", ZARR],
+  // An archive that is not there is explained only after a page has looked for Zarr.
+  ["zarr", [...ZARR, "archive/open/no-archive"]],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
@@ -224,8 +225,6 @@ async function bundleCode() {
       if (CHOOSES.test(id)) return "chunks";
       // Otherwise rollup joins it with the pool, whose code classic scripts cannot have.
       if (id.endsWith("/codec2/zstd-dictionary.js")) return "dictionary";
-      // Only after a page has looked for Zarr.
-      if (id.endsWith("/archive/open/no-archive.js")) return "zarr";
       const ofPage = OF_PAGE.find(([, names]) => names.test(id));
       if (ofPage !== undefined) return ofPage[0];
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));

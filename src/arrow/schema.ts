@@ -37,7 +37,7 @@ export const TYPE = {
   duration: 18,
   largeList: 21,
 } as const;
-const UNITS = ["s", "ms", "us", "ns"];
+export const TIME_UNITS = ["s", "ms", "us", "ns"] as const; // by their numbers
 /** The number for version 5 of the metadata. */
 export const VERSION = 4;
 export const HEADER_SCHEMA = 1;
@@ -142,9 +142,9 @@ function leafType(leaf: Leaf, isBytes: boolean): readonly [type: number, value: 
     case "date":
       return [TYPE.date, table(int16(0))];
     case "timestamp":
-      return [TYPE.timestamp, table(int16(UNITS.indexOf(logical.unit)))];
+      return [TYPE.timestamp, table(int16(TIME_UNITS.indexOf(logical.unit)))];
     case "duration":
-      return [TYPE.duration, table(int16(UNITS.indexOf(logical.unit)))];
+      return [TYPE.duration, table(int16(TIME_UNITS.indexOf(logical.unit)))];
     case "integer":
       return [TYPE.int, table(int32(logical.bits), int8(logical.signed ? 1 : 0))];
     case "decimal":

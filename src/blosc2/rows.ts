@@ -12,6 +12,7 @@ import { parseDType } from "../format/dtype.ts";
 import type { DType } from "../format/types.ts";
 import { resolveRange } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
@@ -164,12 +165,7 @@ function tooLong({ path, name }: ColumnParts, found: number, expected: number): 
   return new SuperchunkError(
     "LIMIT",
     `values of ${found} bytes in the column "${name}"; ${expected} is the limit`,
-    {
-      path,
-      field: name,
-      expected,
-      found,
-    },
+    { path, field: name, expected, found },
   );
 }
 
@@ -218,15 +214,15 @@ function fixedText(
   read: (start: number, stop: number) => Promise<readonly (string | null)[]>,
 ): Rows {
   if (length > MAX_TEXT) throw tooLong(parts, length, MAX_TEXT);
+  const dtype = parseDType(`<U${length}`, parts.path);
   return {
-    dtype: parseDType(`<U${length}`, parts.path),
+    dtype,
     itemShape: [],
     count,
     read: async (start, stop) => {
-      const view = new DataView(new ArrayBuffer((stop - start) * length * 4));
+      const view = new DataView(new ArrayBuffer((stop - start) * dtype.itemSize));
       for (const [i, text] of (await read(start, stop)).entries())
-        for (const [j, letter] of [...(text ?? "")].entries())
-          view.setUint32((i * length + j) * 4, letter.codePointAt(0) ?? 0, true);
+        putRow(view, i * dtype.itemSize, dtype, [], text ?? "");
       return new Uint8Array(view.buffer);
     },
   };

@@ -114,7 +114,7 @@ function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
   loadedCrc32c ??= makeCrc32c().then((hasher) => (pieces) => {
     hasher.init();
     for (const piece of pieces) hasher.update(piece);
-    return new DataView(hasher.digest("binary").buffer).getUint32(0);
+    return sumOf(hasher);
   });
   return loadedCrc32c;
 }
@@ -136,24 +136,30 @@ const idle: IHasher[] = [];
 
 /** A crc32c with separate state, for bytes that arrive in pieces. */
 export async function startCrc32c(): Promise<RunningSum> {
-  const hasher = (idle.pop() ?? (await makeCrc32c())).init();
+  const hasher = idle.pop() ?? (await makeCrc32c());
+  return running(hasher, () => void idle.push(hasher));
+}
+
+/** The crc32 of zip archives, for bytes that arrive in pieces. */
+export async function startCrc32(): Promise<RunningSum> {
+  return running(await (await loadCrc32()).default.createCRC32());
+}
+
+function running(hasher: IHasher, release?: () => void): RunningSum {
+  hasher.init();
   return {
     update: (piece) => void hasher.update(piece),
     digest: () => {
-      const sum = new DataView(hasher.digest("binary").buffer).getUint32(0);
-      idle.push(hasher);
+      const sum = sumOf(hasher);
+      release?.();
       return sum;
     },
   };
 }
 
-/** The crc32 of zip archives, for bytes that arrive in pieces. */
-export async function startCrc32(): Promise<RunningSum> {
-  const hasher = (await (await loadCrc32()).default.createCRC32()).init();
-  return {
-    update: (piece) => void hasher.update(piece),
-    digest: () => new DataView(hasher.digest("binary").buffer).getUint32(0),
-  };
+/** The 32-bit sum of what a hasher was given. */
+function sumOf(hasher: IHasher): number {
+  return new DataView(hasher.digest("binary").buffer).getUint32(0);
 }
 
 function raw(hasher: IHasher): DigestFunction {

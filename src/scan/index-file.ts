@@ -3,7 +3,7 @@
  *
  * Knows the file; must not know how bounds are found or used. @see FORMAT.md [FI]
  */
-import { at } from "../bytes/arrays.ts";
+import { at, hex32 } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
@@ -89,7 +89,7 @@ export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<s
       },
     );
   const body = bytes.subarray(line.length);
-  const found = (await crc32c(body)).toString(16).padStart(8, "0");
+  const found = hex32(await crc32c(body));
   if (found !== sum)
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
@@ -189,7 +189,7 @@ function badIndex(path: string, what: string, field: string, cause?: unknown): S
 export async function encodeIndex(columns: ReadonlyMap<string, KnownColumn>): Promise<Uint8Array> {
   const stored = [...columns].map(([name, { state, cells }]) => storedColumn(name, state, cells));
   const body = new TextEncoder().encode(`${JSON.stringify({ columns: stored })}\n`);
-  const sum = (await crc32c(body)).toString(16).padStart(8, "0");
+  const sum = hex32(await crc32c(body));
   const line = new TextEncoder().encode(`superchunk-index ${VERSION} ${sum}\n`);
   const bytes = new Uint8Array(line.length + body.length);
   bytes.set(line);

@@ -1,11 +1,10 @@
 /** Arrow files and streams as tables: columns of values, lists of one length, and structs of both. Reads batch by batch. */
 import type { Table } from "@uwdata/flechette";
 import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
-import { TYPE } from "../arrow/schema.ts";
+import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import {
-  ARROW_UNITS,
   BOOL,
   decimalNotes,
   describedIn,
@@ -103,10 +102,10 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
     case TYPE.date:
       return timeOf("datetime", type.unit === 0 ? "D" : "ms");
     case TYPE.timestamp:
-      return timeOf("datetime", ARROW_UNITS[type.unit ?? 0] ?? "s");
+      return timeOf("datetime", TIME_UNITS[type.unit ?? 0] ?? "s");
     case TYPE.duration:
     case TYPE.time:
-      return timeOf("timedelta", ARROW_UNITS[type.unit ?? 0] ?? "s");
+      return timeOf("timedelta", TIME_UNITS[type.unit ?? 0] ?? "s");
     case TYPE.fixedBinary:
       return { kind: "void", itemSize: type.stride ?? 0, byteOrder: "none" };
     case TYPE.fixedList:

@@ -7,6 +7,7 @@ import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { isObject, parseJson } from "../format/json.ts";
 import type { DType, Field, JsonInput, JsonObject, TimeUnit } from "../format/types.ts";
+import { UnicodeStringArray } from "../values/values.ts";
 
 export type StructType = DType & { readonly kind: "struct" };
 
@@ -270,7 +271,8 @@ function readerOfValue(type: FoundType, dtype: DType): Turn | undefined {
 
 /** The text of characters of four bytes, which are not UTF-8. */
 function textOfPoints(value: unknown): string {
-  return String.fromCodePoint(...new Uint32Array((value as Uint8Array).slice().buffer)).replace(/\0+$/, "");
+  const bytes = value as Uint8Array;
+  return new UnicodeStringArray(bytes, bytes.length, true).get(0);
 }
 
 /**
@@ -323,9 +325,6 @@ export function numberOf(kind: "int" | "uint" | "float", itemSize: number): DTyp
 export function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
   return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
 }
-
-/** Units of Arrow's times, by their numbers. */
-export const ARROW_UNITS: readonly TimeUnit[] = ["s", "ms", "us", "ns"];
 
 export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
 

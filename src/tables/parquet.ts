@@ -2,11 +2,10 @@
 import { tableFromIPC } from "@uwdata/flechette";
 import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } from "hyparquet";
 import type { AnyType } from "../arrow/read.ts";
-import { TYPE } from "../arrow/schema.ts";
+import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { openParquet } from "../parquet/open.ts";
 import {
-  ARROW_UNITS,
   BOOL,
   decimalNotes,
   describedIn,
@@ -196,7 +195,7 @@ const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
 
 function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefined, path: string): FoundType {
   if ((arrow?.typeId as number) === TYPE.duration)
-    return timeOf("timedelta", ARROW_UNITS[arrow?.unit ?? 0] ?? "s");
+    return timeOf("timedelta", TIME_UNITS[arrow?.unit ?? 0] ?? "s");
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
   if (logical?.type === "DECIMAL" || converted === "DECIMAL")
     return { kind: "decimal", scale: element.scale ?? 0 };

@@ -35,7 +35,6 @@ export function withHeads(store: ReadableStore): ReadableStore {
 
   function read(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {
     const head = fetchHead(key, options);
-    heads.delete(key);
     keepLast(heads, key, head, KEPT_HEADS);
     const forget = (): void => {
       if (heads.get(key) === head) heads.delete(key);
