@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 838,
   hdf5: 2_422,
   blosc2: 3_127,
-  tables: 1_623,
+  tables: 1_621,
   codec2: 1_680,
   pool: 535,
   scan: 2_144,

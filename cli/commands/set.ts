@@ -19,6 +19,7 @@ import { allowOption } from "../input/opening.ts";
 import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { countItems, formatPlural, formatSize } from "../input/units.ts";
+import { utf8InLatin } from "../values/cell-text.ts";
 
 /** The array to change, or a stand-in that writes nothing. */
 type SetTarget = Pick<Editable, "dtype" | "shape"> & {
@@ -129,7 +130,8 @@ function describe(
 function oneValue({ dtype }: Pick<SetTarget, "dtype">, text: string): readonly unknown[] {
   const parsed = parseValue(text);
   const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
-  return [isText && typeof parsed !== "string" ? text : parsed];
+  const value = isText && typeof parsed !== "string" ? text : parsed;
+  return [dtype.kind === "bytes" && typeof value === "string" ? utf8InLatin(value) : value];
 }
 
 async function naming<T>(path: string, work: Promise<T>): Promise<T> {

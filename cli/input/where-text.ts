@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import type { DType, FilterCondition, FilterValue, SuperchunkError } from "../../src/index.ts";
 import { wrongUse } from "../failure.ts";
+import { utf8InLatin } from "../values/cell-text.ts";
 
 /** A value as it was typed. */
 interface Literal {
@@ -144,6 +145,7 @@ const NUMBER = /^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity
 function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string): FilterValue {
   switch (dtype.kind) {
     case "bytes":
+      return utf8InLatin(text);
     case "unicode":
       return text;
     case "bool":

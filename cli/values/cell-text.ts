@@ -3,7 +3,7 @@
  *
  * Knows dtypes and text; must not know archives or streams.
  */
-import type { DType, TimeUnit } from "../../src/index.ts";
+import { type DType, type TimeUnit, toJsonValue } from "../../src/index.ts";
 
 // Dates and time spans in numpy's format. Knows datetime64's units; must not know archives.
 
@@ -157,7 +157,12 @@ export function formatValue(value: unknown, dtype: DType): string {
     const [real, imaginary] = value.map((part) => formatFloat(Number(part), dtype.itemSize / 2));
     return `${real}${imaginary?.startsWith("-") === true ? "" : "+"}${imaginary}j`;
   }
-  return String(value);
+  return String(typeof value === "string" ? toJsonValue(value, dtype) : value);
+}
+
+/** A text for a column of `S`, whose bytes the library takes as characters of Latin-1: those of UTF-8. */
+export function utf8InLatin(text: string): string {
+  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }
 
 /** The shortest decimal that reads back as the same value in its own precision; `nan`, `inf`, `-inf`. */

@@ -139,23 +139,17 @@ export function findColumn(
   as: StructType | undefined,
   path: string,
 ): Found {
+  const known = ({ dtype, shape }: Shaped, turn: Turn | undefined): Found => ({
+    measure: undefined,
+    result: () => ({ column: { name, dtype, shape }, turn }),
+  });
   const shaped = described.get(name);
   const dtype = shaped && describedType(type, shaped);
-  if (shaped !== undefined && dtype !== undefined)
-    return {
-      measure: undefined,
-      result: () => ({ column: { name, dtype, shape: shaped.shape }, turn: readerOf(type, dtype) }),
-    };
+  if (shaped !== undefined && dtype !== undefined) return known({ ...shaped, dtype }, readerOf(type, dtype));
   const target = as?.fields.find((field) => field.name === name);
   const isText = ["bytes", "unicode", "void"].includes(target?.dtype.kind ?? "");
   if (typeof type === "string" && target !== undefined && isText && target.shape.length === 0)
-    return {
-      measure: undefined,
-      result: () => ({
-        column: { name, dtype: target.dtype, shape: [] },
-        turn: type === "text" ? textOf : undefined,
-      }),
-    };
+    return known(target, type === "text" ? textOf : undefined);
   const measure = measureOf(type, name, path);
   return {
     measure: isOpen(type) ? measure : undefined,

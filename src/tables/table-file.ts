@@ -145,14 +145,8 @@ export function columnNamed(
 
 /** Nanoseconds of the units between which times are converted. */
 const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
-  W: 604_800_000_000_000n,
-  D: 86_400_000_000_000n,
-  h: 3_600_000_000_000n,
-  m: 60_000_000_000n,
-  s: 1_000_000_000n,
-  ms: 1_000_000n,
-  us: 1000n,
-  ns: 1n,
+  ...{ W: 604_800_000_000_000n, D: 86_400_000_000_000n, h: 3_600_000_000_000n, m: 60_000_000_000n },
+  ...{ s: 1_000_000_000n, ms: 1_000_000n, us: 1000n, ns: 1n },
 };
 
 type Refuse = (reason: string) => SuperchunkError;
@@ -174,7 +168,7 @@ function turnOf(column: TableColumn, field: Field, path: string): Turn | undefin
     });
   const isPlain = field.shape.length === 0 && !isNested(to);
   return isPlain && column.shape.length === 0 && from.kind !== "struct"
-    ? timeTurn(from, to, refuse)
+    ? valueTurn(from, to, refuse)
     : nestedTurn(column, field, refuse);
 }
 
@@ -190,7 +184,7 @@ function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse): Turn {
     return (value) => Array.from((value ?? { length }) as ArrayLike<unknown>, turn);
   }
   if (!isNested(to.dtype)) {
-    const turn = timeTurn(from.dtype, to.dtype, refuse);
+    const turn = valueTurn(from.dtype, to.dtype, refuse);
     return (value) => {
       if (value == null) return nothingOf(to.dtype);
       return turn === undefined ? value : turn(value);
@@ -212,12 +206,14 @@ function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse): Turn {
       : value;
 }
 
-/** The conversion of times to another unit; undefined if values are used unchanged. */
-function timeTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
+/** The conversion of times to another unit, and of text to bytes; undefined if values are used unchanged. */
+function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   const isTime = from.kind === "datetime" || from.kind === "timedelta";
   const isWrong = from.kind === "struct" || (isTime ? from.kind : to.kind) !== to.kind;
   if (isWrong || (!isTime && (to.kind === "datetime" || to.kind === "timedelta")))
     throw refuse(`is ${from.kind} in the file, and ${to.kind} in the archive`);
+  if (to.kind === "bytes")
+    return (value) => (typeof value === "string" ? bytesOf(value, to.itemSize) : value);
   if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
   if (from.unit === to.unit && from.scale === to.scale) return undefined;
   const [own, wanted] = [NANOSECONDS[from.unit], NANOSECONDS[to.unit]];
@@ -230,6 +226,14 @@ function timeTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
     if (time % unit !== 0n) throw refuse(`has a time that is more exact than the archive's ${to.unit}`);
     return time / unit;
   };
+}
+
+/** A text of the file as bytes of UTF-8. @throws BAD_ARGUMENT if it is too long */
+function bytesOf(text: string, size: number): Uint8Array {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= size) return bytes;
+  const message = `the text takes ${bytes.length} bytes of UTF-8, and a string of the archive has ${size}`;
+  throw new SuperchunkError("BAD_ARGUMENT", message, { expected: size, found: bytes.length });
 }
 
 /** Writes a value of the file at a place of the rows. */

@@ -330,7 +330,7 @@ const NOT_A_TIME = -(2n ** 63n);
 /**
  * One JSON value for each value: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",
  * "Infinity", "-Infinity"; dates and time spans are decimal strings of the stored count or "NaT"; complex numbers
- * are [re, im]; S values are Latin-1 strings; raw values are lists of bytes; structured values are lists.
+ * are [re, im]; S values are strings, of UTF-8 if their bytes are, else of Latin-1; raw values are lists of bytes; structured values are lists.
  */
 export function toJsonValues(data: TypedValues, dtype: DType): PlainJson[] {
   return Array.from(data as Iterable<unknown>, (value) => toJsonValue(value, dtype));
@@ -343,6 +343,7 @@ export function toJsonValue(value: unknown, dtype: DType): PlainJson {
     if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return integer(value);
     return value === NOT_A_TIME ? "NaT" : value.toString();
   }
+  if (typeof value === "string" && dtype.kind === "bytes") return textOfBytes(value);
   if (typeof value === "boolean" || typeof value === "string") return value;
   if (value instanceof Uint8Array) return [...value];
   if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype));
@@ -352,6 +353,17 @@ export function toJsonValue(value: unknown, dtype: DType): PlainJson {
     );
   }
   return null;
+}
+
+/** The text that a writer meant by bytes, which {@link ByteStringArray} returns as Latin-1: UTF-8, unless they are not valid UTF-8. */
+function textOfBytes(latin: string): string {
+  if (!/[\x80-\xff]/.test(latin)) return latin;
+  try {
+    const bytes = Uint8Array.from(latin, (letter) => letter.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return latin;
+  }
 }
 
 function finiteOrName(value: number): PlainJson {

@@ -397,6 +397,30 @@ describe("set", () => {
     expect((await runCli(["set", at("i"), "--slice", "0", "--value", "256"])).code).toBe(2);
   });
 
+  it("text in S is UTF-8, which every format prints and --where and append take; other bytes are printed as Latin-1", async () => {
+    await ok(["create", at("s"), "--dtype", '[["name","|S6"]]', "--shape", "2"]);
+    const bytes = Uint8Array.of(0xc3, 0xa9, 0, 0, 0, 0, 0xe9, 0x78, 0, 0, 0, 0);
+    await ok(["set", at("s"), "--slice", ":", "--bytes", "-"], bytes);
+    writeFileSync(at("more.csv"), "name\n日本\n");
+    await ok(["append", at("s"), at("more.csv")]);
+    const formats = { csv: "name\né\néx\n日本\n", ndjson: '["é"]\n["éx"]\n["日本"]\n' };
+    for (const [format, text] of Object.entries(formats))
+      expect(await ok(["cat", at("s"), "--format", format])).toBe(text);
+    expect(await ok(["cat", at("s")])).toBe("name\né\néx\n日本\n");
+    expect(await ok(["cat", at("s"), "--where", "name = 日本", "--format", "csv"])).toBe("name\n日本\n");
+    const raw = await ok(["cat", at("s"), "--slice", "2", "--column", "name", "--format", "raw"]);
+    expect(raw).toBe("日本");
+    writeFileSync(at("more.csv"), "name\na\n日本語\n");
+    const { code, err } = await runCli(["append", at("s"), at("more.csv")]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining('line 3, column "name": the text takes 9 bytes of UTF-8, and a string'),
+    ]);
+    await ok(["create", at("one"), "--dtype", "|S2", "--shape", "1"]);
+    await ok(["set", at("one"), "--slice", "0", "--value", "é"]);
+    expect(await ok(["cat", at("one"), "--format", "raw"])).toBe("é");
+  });
+
   it("takes dates as cat prints them, if the unit can express them", async () => {
     await ok(["create", at("d"), "--dtype", "<M8[ns]", "--shape", "3", "--dflt", "2020-02-29"]);
     await ok(["set", at("d"), "--slice", "0", "--value", "1969-12-31T23:59:59.999999999"]);
