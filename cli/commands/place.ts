@@ -13,7 +13,7 @@ interface PlaceFlags {
   readonly add?: readonly GivenPlace[];
   readonly remove?: readonly string[];
   readonly placeBy?: PlaceRule;
-  readonly move?: readonly [first: number, last: number];
+  readonly move?: readonly [first: number, last: number] | "all";
   readonly to?: string;
   readonly own?: boolean;
   readonly allow?: readonly string[];
@@ -81,7 +81,8 @@ async function place(root: string, flags: PlaceFlags, context: Context): Promise
     context,
     async (array: Editable) => {
       if (isChange) await array.changePlaces({ add, remove, rule: placeBy });
-      const gone = move && (await moveTo(array, to, { superchunks: move }, context));
+      const superchunks = move === "all" ? undefined : move;
+      const gone = move && (await moveTo(array, to, { superchunks }, context));
       return { places: await array.places(), moved: gone };
     },
   );
@@ -115,8 +116,8 @@ function spansText(spans: PlaceInfo["spans"]): string {
 }
 
 /** `3..7`, `3` or `all`. Throws commander's `InvalidArgumentError`. */
-function parseRange(text: string): readonly [number, number] {
-  if (text === "all") return [0, Number.MAX_SAFE_INTEGER];
+function parseRange(text: string): readonly [number, number] | "all" {
+  if (text === "all") return text;
   const [, first = "", last = first] = /^(\d{1,15})(?:\.\.(\d{1,15}))?$/.exec(text) ?? [];
   if (first === "" || Number(last) < Number(first))
     throw new InvalidArgumentError('Expected superchunks such as 3..7 or 3, counted from 0, or "all".');

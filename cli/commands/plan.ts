@@ -192,6 +192,7 @@ interface RunFlags {
   readonly shares?: number;
   readonly jobs?: number;
   readonly retryFailed?: boolean;
+  readonly exitZero?: boolean;
   readonly queue?: string;
   readonly json?: boolean;
 }
@@ -214,6 +215,7 @@ export function addRun(program: Command, context: Context): void {
     )
     .option("--jobs <n>", "tasks to run at the same time (default: 4)", parseCount)
     .option("--retry-failed", "run tasks again that failed permanently, after their cause is fixed")
+    .option("--exit-zero", "exit with 0 if the rest can only fail again; finish names it")
     .addOption(
       new Option(
         "--queue <url>",
@@ -227,7 +229,9 @@ export function addRun(program: Command, context: Context): void {
 The share is taken from the environment of Slurm arrays, indexed Kubernetes Jobs
 (with --shares), AWS Batch arrays, and GNU parallel (with --shares). A task that
 runs twice writes the same bytes. Exit code 1: a task failed; 3: an archive is
-damaged. "finish" leaves out archives that fail in every run, and names them.
+damaged, also if an earlier run found that. "finish" leaves out archives that
+fail in every run, and names them. Schedulers that try a failed share again, or
+wait until it succeeds, need --exit-zero: only what may pass is then a failure.
 
 Examples:
   superchunk run plan.json
@@ -250,7 +254,8 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     runTasks(location, { share, jobs, retryFailed, signal, onProgress }),
   );
   for (const { code, isFinal } of result.failures)
-    context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
+    if (!isFinal || flags.exitZero !== true)
+      context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
   if (flags.json === true) return context.json(result);
   printFailures(result.failures, "failed", context);
   const { units, done, kept, failed, failedBefore, nbytes } = result;
@@ -259,7 +264,7 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     formatSize(nbytes),
     ...(kept > failedBefore ? [`${formatCount(kept - failedBefore)} done before`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
-    ...(failedBefore > 0 ? [`${formatCount(failedBefore)} failed before ("status" says why)`] : []),
+    ...(failedBefore > 0 ? [`${formatCount(failedBefore)} failed before`] : []),
   ];
   const none = "nothing to do: the plan is finished, or this share has no tasks";
   await context.out.line(units === 0 ? none : words.join(", "));

@@ -16,7 +16,7 @@ export function printFailures(
   for (const { path, code, message } of failures.slice(0, FAILURES_PRINTED))
     context.message(`${what}: ${withPlace(path, message ?? "")} (${code})`);
   const omitted = failures.length - FAILURES_PRINTED;
-  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: --report or --json lists them`);
+  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: --json lists them`);
 }
 
 /** A message, preceded by its path unless it begins with that. */

@@ -12,7 +12,7 @@ shares=${3:-100}
 aws batch register-job-definition --cli-input-json "file://$(dirname "$0")/aws-batch.json" > /dev/null
 run=$(aws batch submit-job --job-name superchunk-run --job-queue "$queue" \
   --job-definition superchunk --array-properties "size=$shares" \
-  --container-overrides "command=run,$plan,--jobs,2" --query jobId --output text)
+  --container-overrides "command=run,$plan,--jobs,2,--exit-zero" --query jobId --output text)
 aws batch submit-job --job-name superchunk-finish --job-queue "$queue" \
   --job-definition superchunk --depends-on "jobId=$run" \
   --container-overrides "command=finish,$plan"

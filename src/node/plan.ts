@@ -23,16 +23,10 @@ import {
   unpackOptions,
 } from "../plan/plan.ts";
 import { folderBeside, parseOwn } from "../plan/receipts.ts";
-import {
-  openRunner,
-  runShared,
-  type ShareFailure,
-  type ShareOptions,
-  type ShareResult,
-} from "../plan/run.ts";
+import { openShare, runShared, type ShareFailure, type ShareOptions, type ShareResult } from "../plan/run.ts";
 import { type SharedStatus, statusOf, unitsLeft } from "../plan/status.ts";
 import { repairSource, verifySource } from "../plan/verify.ts";
-import { type ListSettings, listSource, readLists } from "../plan/virtualize.ts";
+import { type ListSettings, listSource, replayLists } from "../plan/virtualize.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -317,7 +311,7 @@ function workOf(
           result = await virtualizeListed(made.from, made.to, how, async (source) => {
             const key = keyOf(numbers.get(source) ?? -1);
             const bytes = await store.get(key, { signal });
-            return bytes === undefined ? undefined : readLists(bytes, store.describe(key)).replay;
+            return bytes === undefined ? undefined : replayLists(bytes, store.describe(key));
           });
         },
       },
@@ -386,10 +380,11 @@ export async function openPlanRunner(
   const { job, close } = await openPlan(planned);
   try {
     const encoder = options.encoder ?? encoderOf(options);
-    const runner = await openRunner(job, { encoder, worker: workerName() });
+    const runner = await openShare(job, { encoder, worker: workerName() });
+    await runner?.begin();
     return {
       plan: job.plan,
-      run: async (unit, signal) => runner?.run(unit, signal),
+      run: async (unit, signal) => runner?.runOne(unit, signal),
       close: () => closing({ close }, async () => runner?.end()),
     };
   } catch (error) {

@@ -41,7 +41,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import type { SharedPlan } from "./plan.ts";
-import { parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
+import { forgetReceipts, parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
 
 /** Folders that `finish` inspects at a time. */
 const STATS_AT_ONCE = 64;
@@ -97,8 +97,7 @@ async function finishOnce(
   // A plan without tasks, for example of an empty array, is never run.
   if (units.count === 0) await takeDestination(job);
   const end = new Finish(job, plan.isTree && withoutFailed, options.signal);
-  if (!(await end.readReceipts())) return undefined;
-  await end.checkObjects();
+  if (!(await end.readReceipts()) || !(await end.checkObjects())) return undefined;
   for (const index of plan.sources.keys()) await end.finishSource(index);
   const result = await end.publishRoot((performance.now() - started) / 1000);
   await end.removeLeftovers();
@@ -125,6 +124,12 @@ interface TaskSums extends ChunkCounts {
   readonly notes: string[];
 }
 
+/** An object that a unit of a source made. */
+interface MadeObject extends Receipt {
+  readonly source: number;
+  readonly unit: number;
+}
+
 /** One run of `finish`. */
 class Finish {
   readonly damage: DamageReport[] = [];
@@ -134,8 +139,7 @@ class Finish {
   readonly #whole = new Map<number, UnitReceipt>();
   readonly #sums = new Map<number, TaskSums>();
   readonly #failed = new Map<number, Failure>();
-  /** Objects, each with the number of its source. */
-  readonly #objects: (readonly [source: number, object: Receipt])[] = [];
+  readonly #objects: MadeObject[] = [];
   readonly #entries: ConvertEntry[] = [];
   readonly #failures: NodeFailure[] = [];
   readonly #documents = new Map<string, JsonObject>();
@@ -182,7 +186,7 @@ class Finish {
       this.#failed.set(source, receipt.failure);
       return;
     }
-    for (const object of receipt.objects ?? []) this.#objects.push([source, object]);
+    for (const object of receipt.objects ?? []) this.#objects.push({ ...object, source, unit: receipt.unit });
     if (at(this.#job.plan.sources, source).tasks === undefined) {
       this.#whole.set(source, receipt);
       return;
@@ -197,17 +201,18 @@ class Finish {
     sums.restreamed += counts.restreamed ?? 0;
   }
 
-  /** Throws `INCOMPLETE` for an object that differs from its receipt or is missing. */
-  async checkObjects(): Promise<void> {
-    const { store } = this.#job;
-    const folders = new Map<string, Receipt[]>();
-    for (const [source, object] of this.#objects) {
-      if (this.#failed.has(source)) continue; // an earlier `finish` may have removed it
+  /** As {@link areAllDone}, for objects that differ from their receipts or are missing. The next run makes them again. */
+  async checkObjects(): Promise<boolean> {
+    const { store, path, units, target } = this.#job;
+    const folders = new Map<string, MadeObject[]>();
+    for (const object of this.#objects) {
+      if (this.#failed.has(object.source)) continue; // an earlier `finish` may have removed it
       const { folder } = splitKey(object.key);
       const known = folders.get(folder);
       if (known === undefined) folders.set(folder, [object]);
       else known.push(object);
     }
+    const wrong = new Map<number, string>();
     await runPooled(
       folders,
       STATS_AT_ONCE,
@@ -217,12 +222,28 @@ class Finish {
         if (objects.length >= LISTED_FROM)
           for await (const { name, size } of store.list(folder, { signal, sizes: true }))
             if (size !== undefined) sizes.set(joinKey(folder, name), size);
-        for (const { key, size } of objects) {
+        for (const { key, size, unit } of objects) {
           const found = sizes.get(key) ?? (await store.stat(key, { signal }))?.size;
-          if (found !== size) throw otherObject(store.describe(key), size, found);
+          if (found !== size)
+            wrong.set(unit, `${store.describe(key)}: expected ${size} bytes, found ${found ?? "nothing"}`);
         }
       },
       this.#signal,
+    );
+    const [first] = wrong.values();
+    if (first === undefined) return true;
+    // A folder that is moved to its place would not replace what is left.
+    if (!target.isHierarchy && target.ending === undefined)
+      for (const unit of wrong.keys()) await this.#removeSource(units.place(unit).source);
+    await forgetReceipts(this.#job, wrong);
+    if (await isFinished(this.#job)) {
+      await cleanUp(this.#job);
+      return false;
+    }
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      `the results of ${wrong.size} of ${units.count} tasks were changed or removed (${first}${wrong.size > 1 ? ", …" : ""}); run the plan again, which runs these tasks again, then finish`,
+      { path: store.describe(path), field: "tasks", expected: units.count, found: units.count - wrong.size },
     );
   }
 
@@ -232,7 +253,7 @@ class Finish {
     if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
     const ownsFolder = target.isHierarchy || plan.isTree || plan.sources[0]?.tasks !== undefined;
     const folders = new Set<string>(ownsFolder ? [path] : []);
-    for (const [, { key }] of ownsFolder ? this.#objects : []) {
+    for (const { key } of ownsFolder ? this.#objects : []) {
       let folder = key;
       do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
       while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
@@ -308,7 +329,7 @@ class Finish {
     if (target.isHierarchy) return deleteTree(store, key, new Set());
     if (tasks === undefined) return deleteAt(store, `${key}${target.ending ?? ""}`);
     const folders = new Set<string>();
-    for (const [source, { key }] of this.#objects) {
+    for (const { source, key } of this.#objects) {
       if (source !== index) continue;
       await store.delete(key);
       folders.add(splitKey(key).folder);
@@ -433,14 +454,6 @@ export async function finishWork(
 function lineOfFailure({ sources }: SharedPlan, source: number, failure: Failure | undefined): JsonObject {
   const { path } = at(sources, source);
   return { path, dialect: null, ok: false, error: { ...failure } };
-}
-
-function otherObject(path: string, expected: number, found: number | undefined): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    `the object has ${found === undefined ? "gone" : `${found} bytes`} since its task put ${expected} bytes; remove the destination, and run the plan again`,
-    { path, expected, found: found ?? 0 },
-  );
 }
 
 function noSums(): TaskSums {

@@ -12,6 +12,7 @@ import {
   type ConvertOptions,
   type ConvertSource,
   type Destination,
+  type Failure,
   failureOf,
   type SourceItem,
   type SourceRun,
@@ -354,13 +355,18 @@ export const MAY_PASS: ReadonlySet<string> = new Set(["IO", "CONFLICT", "STALE",
 export const DONE = 1;
 export const FAILED = 2;
 
-/** The state of each unit: 0, done or failed. With a share, at least of its units. */
-export async function readStates(job: Opened, share?: ShareNumber): Promise<Uint8Array> {
+/** The state of each unit: 0, done or failed; with a share, at least of its units. `failures` gets why units fail in every run. */
+export async function readStates(
+  job: Opened,
+  share?: ShareNumber,
+  failures?: Map<number, Failure>,
+): Promise<Uint8Array> {
   const states = new Uint8Array(job.units.count);
   await readReceipts(job, {
     share,
     onReceipt({ unit, failure }) {
       states[unit] = failure === undefined ? DONE : FAILED;
+      if (failure !== undefined) failures?.set(unit, failure);
     },
   });
   return states;

@@ -117,14 +117,23 @@ async function lookAt(
     return { versions: await digestOf(await fingerprintZarr(array)), nbytes: array.nbytes };
   const peeked = await peek(store, path, reading.signal);
   if (peeked !== undefined) return peeked;
+  const opened = await openIfWhole(store, path, reading);
+  const nbytes = opened === undefined || opened.kind === "group" ? 0 : opened.nbytes;
+  return { versions: await versionsOf(store, path, opened), nbytes };
+}
+
+/** The archive, if it can be opened. */
+export async function openIfWhole(
+  store: ReadableStore,
+  key: string,
+  reading: OpenOptions,
+): Promise<Readable | undefined> {
   try {
-    const opened = await open(store, path, reading);
-    const nbytes = opened.kind === "group" ? 0 : opened.nbytes;
-    return { versions: await versionsOf(store, path, opened), nbytes };
+    return await open(store, key, reading);
   } catch (error) {
     reading.signal?.throwIfAborted();
-    if (!isSuperchunkError(error)) throw error;
-    return { versions: await versionsOf(store, path, undefined), nbytes: 0 };
+    if (isSuperchunkError(error)) return undefined;
+    throw error;
   }
 }
 

@@ -41,8 +41,10 @@ export interface UnitReceipt {
   readonly damage?: readonly DamageReport[];
   /** For a plan that is not a conversion: what was found or done. */
   readonly line?: JsonObject;
-  /** Why the unit fails in every run. */
+  /** Why the unit failed. */
   readonly failure?: Failure;
+  /** True if another run may succeed: the source was changed or missing, or storage failed. */
+  readonly mayPass?: boolean;
 }
 
 /** One process that runs units. */
@@ -55,8 +57,6 @@ export interface WorkerState {
   readonly updated: number;
   /** Units in progress. */
   readonly running: readonly number[];
-  /** Units that failed here, and may succeed in another run: their source was changed or missing, or storage failed. */
-  readonly failing?: readonly (Failure & { readonly unit: number })[];
   /** True once it has ended its share. */
   readonly ended: boolean;
 }
@@ -102,7 +102,7 @@ export class ReceiptLog {
       now,
       ...state
     }: Pick<WorkerState, "worker" | "plan" | "started"> & {
-      now(): Pick<WorkerState, "running" | "failing">;
+      now(): Pick<WorkerState, "running">;
     },
   ) {
     this.#store = store;
@@ -154,29 +154,22 @@ export interface ReceiptReader {
 
 /** Reads the receipts of a plan, without unreadable ones of killed processes. Returns why units without a receipt failed. */
 export async function readReceipts(
-  { store, receipts: folder, plan: { id }, units: { count: units } }: ReceiptPlace,
+  place: ReceiptPlace,
   { onReceipt, onWorker, share }: ReceiptReader,
 ): Promise<Map<number, Failure>> {
-  const names: string[] = [];
-  for await (const { name, kind } of store.list(folder))
-    if (kind === "object" && name.endsWith(".jsonl") && !(share !== undefined && isOfAnother(name, share)))
-      names.push(name);
-  const done = new Uint8Array(units);
+  const done = new Uint8Array(place.units.count);
   const failed = new Map<number, UnitReceipt>();
   const failing = new Map<number, Failure>();
-  const read = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(folder, name));
-  for await (const bytes of mapAhead(names.sort(), READ_AHEAD, read)) {
-    const [head, ...lines] = new TextDecoder().decode(bytes).split("\n");
-    const state = parseLine<WorkerState>(head);
-    if (state?.plan !== id) continue;
+  for await (const { state, lines } of receiptObjects(place, share)) {
     onWorker?.(state);
-    for (const { unit, ...failure } of state.failing ?? []) failing.set(unit, failure);
     for (const line of lines) {
       const receipt = parseLine<UnitReceipt>(line);
       const unit = receipt?.unit;
-      if (receipt === undefined || unit === undefined || !(unit < units) || done[unit] === 1) continue;
-      if (receipt.failure !== undefined) failed.set(unit, receipt);
-      else {
+      if (receipt === undefined || unit === undefined || !(unit < done.length) || done[unit] === 1) continue;
+      if (receipt.failure !== undefined) {
+        if (receipt.mayPass === true) failing.set(unit, receipt.failure);
+        else failed.set(unit, receipt);
+      } else {
         done[unit] = 1;
         failed.delete(unit);
         onReceipt(receipt);
@@ -186,6 +179,32 @@ export async function readReceipts(
   for (const receipt of failed.values()) onReceipt(receipt);
   for (const unit of [...failing.keys()]) if (done[unit] !== 0 || failed.has(unit)) failing.delete(unit);
   return failing;
+}
+
+/** Removes the receipts of units. What another process adds to an object meanwhile may be lost with them: those units run again. */
+export async function forgetReceipts(
+  place: ReceiptPlace & { readonly store: WritableStore },
+  units: ReadonlyMap<number, unknown>,
+): Promise<void> {
+  for await (const { key, head, lines } of receiptObjects(place)) {
+    const kept = lines.filter((line) => !units.has(parseLine<UnitReceipt>(line)?.unit ?? -1));
+    if (kept.length < lines.length)
+      await place.store.put(key, new TextEncoder().encode([head, ...kept].join("\n")));
+  }
+}
+
+/** The objects with receipts of a plan; with a share, those that may have its units. */
+async function* receiptObjects({ store, receipts: folder, plan: { id } }: ReceiptPlace, share?: ShareNumber) {
+  const keys: string[] = [];
+  for await (const { name, kind } of store.list(folder))
+    if (kind === "object" && name.endsWith(".jsonl") && !(share !== undefined && isOfAnother(name, share)))
+      keys.push(joinKey(folder, name));
+  const read = async (key: string) => ({ key, bytes: await store.get(key) });
+  for await (const { key, bytes } of mapAhead(keys.sort(), READ_AHEAD, read)) {
+    const [head = "", ...lines] = new TextDecoder().decode(bytes).split("\n");
+    const state = parseLine<WorkerState>(head);
+    if (state?.plan === id) yield { key, head, state, lines };
+  }
 }
 
 function parseLine<T extends object>(line: string | undefined): T | undefined {

@@ -46,8 +46,6 @@ const OPEN_SOURCES = 16;
 /** Milliseconds between writes of receipts; more if writing them would take over a tenth of the time. */
 const RECEIPTS_EVERY = 1000;
 const RECEIPTS_PART = 10;
-/** Most failed units that a process names with its receipts, where it names them each time. */
-const MOST_FAILING = 100;
 
 /** Options of running a share. */
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
@@ -61,10 +59,10 @@ export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgres
   readonly retryFailed?: boolean | undefined;
 }
 
-/** A source with units that could not be run. */
+/** A source with units that could not be run, now or before. */
 export interface ShareFailure extends Failure {
   readonly path: string;
-  /** Number of its failed units. */
+  /** Number of its failed units in the share. */
   readonly units: number;
   /** True if every run fails; `finish` then leaves it out, or says why it cannot. */
   readonly isFinal: boolean;
@@ -79,14 +77,15 @@ export interface ShareResult {
   /** Units that already had a receipt. */
   readonly kept: number;
   readonly failed: number;
-  /** Units among `kept` that always fail; `retryFailed` runs them again. */
+  /** Units among `kept` that failed before and always fail; `failures` names their sources too. `retryFailed` runs them again. */
   readonly failedBefore: number;
   /** Uncompressed bytes of the completed units. */
   readonly nbytes: number;
   readonly failures: readonly ShareFailure[];
 }
 
-class Share {
+/** A process that runs a share, or the units that it is given one by one. */
+export class Share {
   readonly #job: Opened;
   readonly #settings: ShareOptions;
   readonly #batch: BatchPublisher | undefined;
@@ -95,8 +94,6 @@ class Share {
   readonly #running = new Set<number>();
   readonly #planned = new Map<number, Promise<SourceRun>>();
   readonly #failures = new Map<string, ShareFailure>();
-  /** Units that another run may do. */
-  readonly #failing = new Map<number, Failure & { readonly unit: number }>();
   readonly #walks = new Map<number, TaskWalk>();
   #waiting: UnitReceipt[] = [];
   /** When receipts are due. */
@@ -117,10 +114,7 @@ class Share {
     const { share = { k: 1, n: 1 }, worker = `worker-${Math.random().toString(36).slice(2)}` } = settings;
     this.#log = new ReceiptLog(store, receipts, share, {
       ...{ worker, plan: plan.id, started: Date.now() },
-      now: () => ({
-        running: [...this.#running],
-        failing: [...this.#failing.values()].slice(0, MOST_FAILING),
-      }),
+      now: () => ({ running: [...this.#running] }),
     });
   }
 
@@ -128,8 +122,14 @@ class Share {
     const { units, plan } = this.#job;
     const { share: { k, n } = { k: 1, n: 1 }, signal, jobs = UNITS_AT_ONCE, retryFailed } = this.#settings;
     const mine = units.share(k - 1, n);
-    const known = await readStates(this.#job, { k, n });
+    const earlier = new Map<number, Failure>();
+    const known = await readStates(this.#job, { k, n }, earlier);
     const todo = mine.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed === true));
+    for (const unit of retryFailed === true ? [] : mine) {
+      const failure = earlier.get(unit);
+      if (failure !== undefined) this.#nameFailure(units.place(unit).source, failure);
+    }
+    const failedBefore = this.#failedUnits();
     this.#total = todo.reduce((sum, unit) => sum + at(units.sizes, unit), 0);
     if (todo.length > 0) await this.begin();
     try {
@@ -142,16 +142,15 @@ class Share {
     } finally {
       if (mine.length > 0) await this.#writeReceipts(true);
     }
-    const failures = [...this.#failures.values()];
     return {
       plan: plan.id,
       units: mine.length,
       done: this.#done,
       kept: mine.length - todo.length,
-      failed: failures.reduce((sum, each) => sum + each.units, 0),
-      failedBefore: retryFailed === true ? 0 : mine.filter((unit) => known[unit] === FAILED).length,
+      failed: this.#failedUnits() - failedBefore,
+      failedBefore,
       nbytes: this.#nbytes,
-      failures,
+      failures: [...this.#failures.values()],
     };
   }
 
@@ -160,7 +159,7 @@ class Share {
     await this.#log.write([]);
   }
 
-  /** Runs one unit. Resolves once its receipt is written; with the reason, if it failed. */
+  /** Runs one unit. Resolves once its receipt is durable; with the reason, if it failed. Throws NO_SPACE, READ_ONLY, IO. */
   async runOne(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined> {
     const { source, task } = this.#job.units.place(unit);
     let failure: ShareFailure | undefined;
@@ -196,7 +195,7 @@ class Share {
         this.#walks.delete(source);
         this.#walks.set(source, known);
         // One after the other, because all concurrent jobs share a walk.
-        const found = known.turn.then(() => known.find(index));
+        const found = known.turn.then(() => findIn(known, index));
         known.turn = found.catch(() => undefined); // thrown to its caller
         const task = await found;
         if (task !== "passed") return { task, array };
@@ -208,10 +207,10 @@ class Share {
         this.#planned.delete(oldest);
       }
       const run = await this.#planOf(source);
-      const tasks = await orderedTasks(at(run.arrays, array), signal);
+      const tasks = (await orderedTasks(at(run.arrays, array), signal))[Symbol.iterator]();
       const { path } = at(this.#job.plan.sources, source);
       this.#walks.delete(source);
-      this.#walks.set(source, new TaskWalk(array, tasks[Symbol.iterator](), path));
+      this.#walks.set(source, { array, next: 0, turn: Promise.resolve(), tasks, path });
     }
   }
 
@@ -272,7 +271,6 @@ class Share {
       const made =
         step.task === undefined ? await this.#runWhole(step, signal) : await this.#runTask(step, signal);
       this.#waiting.push({ unit, source: stateOf(at(this.#job.plan.sources, source)), ...made });
-      this.#failing.delete(unit);
       this.#done++;
       this.#nbytes += at(this.#job.units.sizes, unit);
     } catch (error) {
@@ -288,18 +286,28 @@ class Share {
     return failure;
   }
 
-  /** Handles a unit that failed. A permanent failure gets a receipt; one that another run may not have is only named. */
+  /** Handles a unit that failed. Another run tries it again, unless it fails in every run. */
   #fail(unit: number, source: number, error: unknown): ShareFailure {
     const planned = at(this.#job.plan.sources, source);
-    const { path } = planned;
-    const failure = failureOf(error, path);
-    const isFinal = !MAY_PASS.has(failure.code);
-    const { units = 0 } = this.#failures.get(path) ?? {};
-    const failed = { path, ...failure, isFinal, units: units + 1 };
-    this.#failures.set(path, failed);
-    if (isFinal) this.#waiting.push({ unit, source: stateOf(planned), failure });
-    else this.#failing.set(unit, { unit, ...failure });
+    const failure = failureOf(error, planned.path);
+    const failed = this.#nameFailure(source, failure);
+    const mayPass = MAY_PASS.has(failure.code);
+    this.#waiting.push({ unit, source: stateOf(planned), failure, ...(mayPass ? { mayPass } : {}) });
     return failed;
+  }
+
+  /** Names a failed unit in the result: by its source, and a reason that may pass if there is one. */
+  #nameFailure(source: number, failure: Failure): ShareFailure {
+    const { path } = at(this.#job.plan.sources, source);
+    const failed = { path, ...failure, isFinal: !MAY_PASS.has(failure.code), units: 1 };
+    const known = this.#failures.get(path);
+    const named = known?.isFinal === false ? known : failed;
+    this.#failures.set(path, { ...named, units: (known?.units ?? 0) + 1 });
+    return failed;
+  }
+
+  #failedUnits(): number {
+    return [...this.#failures.values()].reduce((sum, { units }) => sum + units, 0);
   }
 
   /** Makes a small source, from its objects to its documents. */
@@ -418,27 +426,21 @@ class Share {
 }
 
 /** The tasks of one array, found one after the other. */
-class TaskWalk {
+interface TaskWalk {
   readonly array: number;
-  next = 0;
-  turn: Promise<unknown> = Promise.resolve();
-  readonly #tasks: Iterator<Task>;
-  readonly #path: string;
+  next: number;
+  turn: Promise<unknown>;
+  readonly tasks: Iterator<Task>;
+  readonly path: string;
+}
 
-  constructor(array: number, tasks: Iterator<Task>, path: string) {
-    this.array = array;
-    this.#tasks = tasks;
-    this.#path = path;
-  }
-
-  /** The task with this number, or "passed" if the walk is past it. Throws `CONFLICT` if there are fewer. */
-  find(index: number): Task | "passed" {
-    if (index < this.next) return "passed";
-    for (;;) {
-      const { done, value } = this.#tasks.next();
-      if (done === true) throw otherTasks(this.#path);
-      if (this.next++ === index) return value;
-    }
+/** The task with this number, or "passed" if the walk is past it. Throws `CONFLICT` if there are fewer. */
+function findIn(walk: TaskWalk, index: number): Task | "passed" {
+  if (index < walk.next) return "passed";
+  for (;;) {
+    const { done, value } = walk.tasks.next();
+    if (done === true) throw otherTasks(walk.path);
+    if (walk.next++ === index) return value;
   }
 }
 
@@ -473,26 +475,11 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
   return (await (await openShare(job, options))?.run()) ?? { plan: job.plan.id, ...nothing };
 }
 
-/** Takes the destination; undefined if the plan is finished. */
-async function openShare(job: SharedJob, options: ShareOptions): Promise<Share | undefined> {
+/** Takes the destination. Undefined if the plan is finished. Throws `CONFLICT` if something else is there. */
+export async function openShare(job: SharedJob, options: ShareOptions): Promise<Share | undefined> {
   const { signal, encoder } = options;
   const opened = openJob(job, { signal, encoder });
   if (await isFinished(opened)) return undefined;
   await takeDestination(opened);
   return new Share(opened, options);
-}
-
-/** A process that is given units of a plan one by one. */
-export interface UnitRunner {
-  /** Runs a unit. Resolves once its receipt is durable: undefined, or why it failed. Throws NO_SPACE, READ_ONLY, IO. */
-  run(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined>;
-  /** Records that the process has ended. */
-  end(): Promise<void>;
-}
-
-/** Prepares to run units one by one; undefined if the plan is finished. Throws `CONFLICT` if something else is there. */
-export async function openRunner(job: SharedJob, options: ShareOptions): Promise<UnitRunner | undefined> {
-  const share = await openShare(job, options);
-  await share?.begin();
-  return share && { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
 }

@@ -9,11 +9,11 @@ import { isUnfollowed } from "../archive/open/discover.ts";
 import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { open, type Readable } from "../open/open.ts";
+import { open } from "../open/open.ts";
 import { joinKey } from "../store/key.ts";
-import type { ReadableStore, WritableStore } from "../store/types.ts";
+import type { WritableStore } from "../store/types.ts";
 import { makeAside } from "./aside.ts";
-import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
+import { assertUnchanged, openIfWhole, type PlanPlace, placeOf } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
 /** Finds faults besides the archive's own, for example in its Zarr view. */
@@ -74,10 +74,7 @@ function defined(fields: Readonly<Record<string, unknown>>): JsonObject {
   return Object.fromEntries(known.map(([name, value]) => [name, plain(value)]));
 }
 
-// The salvage of many archives, which many processes share: a unit looks for what is whole of one archive, and puts a copy of that at
-// the destination where anything is not. Archives in which nothing is wrong stay where they are.
-//
-// Knows archives and their copies; must not know how units are given out.
+// Repairs of many archives: a unit copies the undamaged part of one damaged archive. Undamaged archives are not copied.
 
 /** Where copies go. */
 export interface RepairPlace {
@@ -96,7 +93,7 @@ export async function repairSource(
 ): Promise<JsonObject> {
   const { path } = source;
   const { place, store, key } = placeOf(places, source);
-  await assertUnchanged(store, source, await openWhole(store, key, options));
+  await assertUnchanged(store, source, await openIfWhole(store, key, options));
   const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
   if (looked.holes.length > 0 && options.holes === undefined)
@@ -123,19 +120,4 @@ function nodeOf(places: readonly PlanPlace[], place: PlanPlace, path: string, ke
   const below = place.path === "" ? key : key.slice(place.path.length + 1);
   const [folder = ""] = place.store.describe(place.path).replace(/\/+$/, "").split("/").slice(-1);
   return places.length === 1 ? below : joinKey(folder, below);
-}
-
-/** The archive, if it can be opened. */
-async function openWhole(
-  store: ReadableStore,
-  key: string,
-  { signal, openPlace }: Pick<RepairOptions, "openPlace"> & { readonly signal: AbortSignal },
-): Promise<Readable | undefined> {
-  try {
-    return await open(store, key, { signal, openPlace });
-  } catch (error) {
-    signal.throwIfAborted();
-    if (isSuperchunkError(error)) return undefined;
-    throw error;
-  }
 }

@@ -28,23 +28,22 @@ export async function listSource(
   const { store, key } = placeOf(places, source);
   const opened = await open(store, key, { signal, openPlace });
   await assertUnchanged(store, source, opened);
-  const lists = new ListedChunks();
+  const lists: Lists = { objects: [], arrays: {} };
   let chunks = 0;
   // Other formats have their chunks in an index, so their references are made at the end.
   if (!("model" in opened) && opened.kind !== "group") {
     const archive = opened as Archive;
-    const plan = await planReferences(archive, { ...options, listed: lists.record });
+    const plan = await planReferences(archive, { ...options, listed: recordIn(lists) });
     const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
     for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
   }
-  await into.store.put(into.key, new TextEncoder().encode(stringifyJson(lists.toJson())), { signal });
+  await into.store.put(into.key, new TextEncoder().encode(stringifyJson(lists as unknown as JsonObject)), {
+    signal,
+  });
   return { path: source.path, chunks };
 }
 
-/** Reads lists that {@link listSource} put. */
-export function readLists(bytes: Uint8Array, path: string): ListedChunks {
-  return new ListedChunks(parseJson(bytes, path) as unknown as Lists);
-}
+type Listed = NonNullable<PlanOptions["listed"]>;
 
 /** An object, and its info from the store if that came with its chunks. */
 type ListedObject = readonly [key: string, info: JsonObject | null];
@@ -61,25 +60,9 @@ interface Lists {
   readonly arrays: Record<string, List>;
 }
 
-export class ListedChunks {
-  readonly #lists: Lists;
-
-  constructor(lists: Lists = { objects: [], arrays: {} }) {
-    this.#lists = lists;
-  }
-
-  /** Lists the chunks of an array, and keeps the list. */
-  readonly record: NonNullable<PlanOptions["listed"]> = (...args) => this.#record(...args);
-
-  /** Replays the listed chunks; for an array without a list, lists the stored ones. */
-  readonly replay: NonNullable<PlanOptions["listed"]> = (...args) => this.#replay(...args);
-
-  toJson(): JsonObject {
-    return this.#lists as unknown as JsonObject;
-  }
-
-  async *#record(...[archive, options, node]: ListArguments): AsyncGenerator<ChunkInfo> {
-    const { objects, arrays } = this.#lists;
+/** Lists the chunks of arrays, and keeps the lists. */
+function recordIn({ objects, arrays }: Lists): Listed {
+  return async function* (archive, options, node) {
     const list: List = { members: [], chunks: [] };
     arrays[`/${node}`] = list;
     const numbers = new Map<string, number>();
@@ -96,10 +79,13 @@ export class ListedChunks {
       list.chunks.push([numbers.get(key) ?? -1, ...list.members.map((member) => values[member] ?? null)]);
       yield chunk;
     }
-  }
+  };
+}
 
-  async *#replay(...[archive, options, node]: ListArguments): AsyncGenerator<ChunkInfo> {
-    const { objects, arrays } = this.#lists;
+/** Replays the chunks that {@link listSource} listed; for an array without a list, lists the stored ones. */
+export function replayLists(bytes: Uint8Array, path: string): Listed {
+  const { objects, arrays } = parseJson(bytes, path) as unknown as Lists;
+  return async function* (archive, options, node) {
     const list = arrays[`/${node}`];
     if (list === undefined) {
       yield* archive.listChunks(options);
@@ -115,7 +101,5 @@ export class ListedChunks {
       const members = list.members.map((member, i) => [member, values[i] ?? undefined] as const);
       yield { key, ...Object.fromEntries(members) } as unknown as ChunkInfo;
     }
-  }
+  };
 }
-
-type ListArguments = Parameters<NonNullable<PlanOptions["listed"]>>;

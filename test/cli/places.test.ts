@@ -388,6 +388,17 @@ test("options that do not work with places are refused with the reason", async (
   await refused(/is not allowed/, "repair", root, join(folder, "mended"));
   await refused(/is not allowed/, "repair", root, "--in-place");
   await refused(/go together/, "place", root, "--move", "all");
+  await refused(
+    /superchunk 99 does not exist/,
+    "place",
+    root,
+    "--allow",
+    cold,
+    "--move",
+    "0..99",
+    "--to",
+    "cold",
+  );
   await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
   await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(
     () => undefined,

@@ -163,7 +163,7 @@ it("finish leaves out an archive that is gone if it is asked to, and says so", a
   await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), join(data, "gone"), { recursive: true });
   expect((await runCli(["plan", data, join(folder, "out.zarr"), "-o", plan])).code).toBe(0);
   await rm(join(data, "gone"), { recursive: true });
-  expect((await runCli(["run", plan])).code).toBe(1);
+  for (const flags of [[], ["--exit-zero"]]) expect((await runCli(["run", plan, ...flags])).code).toBe(1);
   const refused = await runCli(["finish", plan]);
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("what failed: --without-failed")]);
   const ended = await runCli(["finish", plan, "--without-failed"]);
@@ -242,7 +242,12 @@ it("a plan records the version of the package, and a failure names its archive o
     version: string;
   };
   expect(JSON.parse(await readFile(plan, "utf8"))).toMatchObject({ software: version });
-  await runCli(["run", plan]);
+  // Every run has the same exit code, and names what failed.
+  for (const flags of [[], [], ["--retry-failed"], ["--task", "1/1"]]) {
+    const { code, err } = await runCli(["run", plan, ...flags]);
+    expect([flags, code, err]).toEqual([flags, 1, expect.stringMatching(/failed: .*bcolz-object/)]);
+  }
+  expect((await runCli(["run", plan, "--exit-zero"])).code).toBe(0);
   const { out } = await runCli(["status", plan]);
   const [failed = ""] = out.split("\n").filter((line) => line.startsWith("failed: "));
   expect(failed.split(join(folder, "data", "bcolz-object"))).toHaveLength(2);

@@ -126,6 +126,27 @@ describe.each([
     expect((await statusOf(job)).stage).toBe("finished");
   });
 
+  it("makes objects again that were removed or changed after their tasks", async () => {
+    const source = await make();
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    for (let k = 1; k <= 3; k++) await runShared(job, { share: { k, n: 3 } });
+    const made = (await keysOf(target)).filter((key) => key.startsWith("out/") && !key.includes("/."));
+    const [gone = "", changed = ""] = [made[1], made.at(-1)];
+    await target.delete(gone);
+    await target.put(changed, Uint8Array.of(1));
+    const error = await finishShared(job).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({
+      code: "INCOMPLETE",
+      message: expect.stringContaining("run the plan again"),
+    });
+    expect((await statusOf(job)).done).toBeLessThan(new Units(job.plan).count);
+    const again = await runShared(job, {});
+    expect([again.failed, again.done > 0, again.done <= 2]).toEqual([0, true, true]);
+    expect(await finishShared(job)).toMatchObject({ failed: 0 });
+    expect(await objectsOf(target)).toEqual(await straight(source, options));
+  });
+
   it("is the same if the process that finishes it is killed at any write", async () => {
     const source = await make();
     const wanted = await straight(source, options);
@@ -296,13 +317,26 @@ describe("a source", () => {
     await expect(finishShared(job, { withoutFailed: true })).rejects.toMatchObject({ code: "INCOMPLETE" });
   });
 
+  it("that is missing is named by finish, however many there are", async () => {
+    const source = await makeTree({ count: 250 });
+    const target = new MemoryStore();
+    const job = await planOf(source, target, { to: "npy" });
+    for (const key of await keysOf(source)) if (key.startsWith("in/odd/")) await source.delete(key);
+    expect(await runShared(job, {})).toMatchObject({ done: 125, failed: 125 });
+    expect((await statusOf(job)).failures).toHaveLength(125);
+    expect(await finishShared(job, { withoutFailed: true })).toMatchObject({ converted: 125, failed: 125 });
+    expect(await objectsOf(target)).toEqual(await straight(source, { to: "npy" }));
+  });
+
   it("that always fails is reported once, and does not stop the rest", async () => {
     const source = await makeTree({ damaged: "4" });
     const target = new MemoryStore();
     const job = await planOf(source, target);
     for (const k of [1, 2, 3]) await runShared(job, { share: { k, n: 3 } });
     expect((await statusOf(job)).failures).toHaveLength(1);
-    expect(await runShared(job, {})).toMatchObject({ done: 0, kept: 9, failed: 0, failedBefore: 1 });
+    const again = { done: 0, kept: 9, failed: 0, failedBefore: 1, failures: [{ isFinal: true, units: 1 }] };
+    expect(await runShared(job, {})).toMatchObject(again);
+    expect(await runShared(job, { retryFailed: true })).toMatchObject({ failed: 1, failedBefore: 0 });
     const result = await finishShared(job);
     expect(result).toMatchObject({ converted: 8, failed: 1 });
     expect(await objectsOf(target)).toEqual(await straight(source));

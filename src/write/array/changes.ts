@@ -180,8 +180,8 @@ const MOVED_TOGETHER = 64;
 const MOVED_BYTES = 256 << 20;
 
 /**
- * Moves superchunks to the place with this name. Nothing may be planned. Progress is in superchunks. Throws `NOT_FOUND` for an
- * unknown name.
+ * Moves superchunks to the place with this name. Nothing may be planned. Progress is in superchunks.
+ * @throws NOT_FOUND for an unknown name; BAD_ARGUMENT for a superchunk that does not exist
  */
 export async function moveSuperchunks(
   writer: ArrayWriter,
@@ -241,6 +241,12 @@ async function chooseHolders(
   { superchunks: [from, last] = [0, Number.POSITIVE_INFINITY], keepLast = 0, writtenBefore }: MoveChoice,
 ): Promise<Holder[]> {
   const all = [...placesOf(layout.runs)];
+  if (last >= all.length && last !== Number.POSITIVE_INFINITY)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the array has ${all.length} superchunks, counted from 0, so superchunk ${last} does not exist; nothing was moved`,
+      { field: "superchunks", expected: `at most ${all.length - 1}`, found: last },
+    );
   const end = Math.min(last + 1, all.length - keepLast);
   const chosen = all.slice(from, Math.max(from, end));
   const [start, final] = [chosen[0], chosen.at(-1)];
