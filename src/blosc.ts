@@ -29,7 +29,7 @@ export {
   toBlosc2,
 } from "./codec2/index.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
-export type { PoolWorker } from "./pool/messages.ts";
+export type { PoolWorker } from "./pool/crew.ts";
 export {
   type BloscPool,
   createPool,

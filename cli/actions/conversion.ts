@@ -9,12 +9,12 @@ import { isAddress } from "../input/units.ts";
 import {
   type ConvertFlags,
   damageOf,
+  noteFailures,
   printPlans,
   printResult,
   toOptions,
   writeReport,
 } from "../output/convert-report.ts";
-import { noteFailures } from "../output/failed-archives.ts";
 import { withProgress } from "../output/progress.ts";
 
 /** Options of `convert` that only apply to Zarr v3. */

@@ -8,6 +8,7 @@ import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { type JsonValue, type SuperchunkError, stringifyJson } from "../../src/index.ts";
+import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { isFolder } from "../input/opening.ts";
@@ -20,7 +21,7 @@ export const JOBS = 4;
 /** Most archives to find before the ones ahead of them are verified. */
 const AHEAD = 10_000;
 
-export interface RecordLine {
+interface RecordLine {
   readonly path: string;
   readonly ok: boolean;
   readonly dialect: string | null;
@@ -210,7 +211,7 @@ function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
 }
 
 /** A record of outcomes: JSON Lines, written one by one. */
-export interface BatchRecord {
+interface BatchRecord {
   readonly kept: ReadonlyMap<string, RecordLine>;
   add(line: JsonValue): Promise<void>;
   close(): Promise<void>;
@@ -277,4 +278,24 @@ function notRecord(path: string): SuperchunkError {
     "the file is not a report of verify, and is not changed; give another --report, or leave out --resume",
     { path },
   );
+}
+
+/** Number of archives from which on another thread pays off. */
+const WORTH = 128;
+
+/** Verifies an archive in another thread; undefined if the caller should verify it. */
+export type VerifyAway = (named: NamedArchive, signal: AbortSignal) => Promise<VerifiedArchive | undefined>;
+
+/** For a batch with `jobs` archives under way, one of which is always the caller's. */
+export function verifyAway(jobs: number): VerifyAway {
+  let [seen, away] = [0, 0];
+  return async ({ inFolder }, signal) => {
+    if (inFolder === undefined || ++seen <= WORTH || away >= jobs - 1) return undefined;
+    away++;
+    try {
+      return await verifyInThread(inFolder.root, inFolder.key, { signal });
+    } finally {
+      away--;
+    }
+  };
 }

@@ -6,8 +6,7 @@ import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
-import { writeReport } from "../output/convert-report.ts";
-import { noteFailures, printFailures } from "../output/failed-archives.ts";
+import { noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
 import { printable } from "../values/cell-text.ts";
 
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
+import { type Attribute, collectAttribute } from "../input/array-options.ts";
 import { allowOption, closing, openPath } from "../input/opening.ts";
 import { collectText } from "../input/units.ts";
 

@@ -18,9 +18,8 @@ import {
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
-import { columnNamesOf, noColumns } from "../input/columns.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
-import { allowOption, closing, openPath, type Subject } from "../input/opening.ts";
+import { allowOption, closing, columnNamesOf, noColumns, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { collectText, parseCount } from "../input/units.ts";
 import { conditionOf, parseWhere, type Where } from "../input/where-text.ts";

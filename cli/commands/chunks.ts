@@ -10,14 +10,13 @@ import {
 } from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
-import { columnNamesOf, noColumns } from "../input/columns.ts";
 import type { Subject } from "../input/opening.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, columnNamesOf, noColumns } from "../input/opening.ts";
 import { archivesUnder } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ShadeMap } from "../output/chunk-map.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
-import { JsonArray } from "../output/json-array.ts";
+import { JsonArray } from "../output/output.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ChunksOptions {

@@ -22,18 +22,20 @@ import { columnInputs } from "../actions/append-rows.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import {
+  type Attribute,
   addCutOptions,
   addressIn,
   type CutFlags,
+  collectAttribute,
   collectPlace,
   cutSettings,
   PUBLISH_HELP,
   parseDTypeText,
   parsePublish,
   parseRowsAndShape,
+  parseValue,
   placeByOption,
 } from "../input/array-options.ts";
-import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
 import { closing } from "../input/opening.ts";

@@ -3,8 +3,15 @@ import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { columnNamesOf } from "../input/columns.ts";
-import { allowOption, closing, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
+import {
+  allowOption,
+  closing,
+  columnNamesOf,
+  isFolder,
+  isReferences,
+  openPath,
+  type Subject,
+} from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { type ColumnSample, infoLines, sampleLines } from "../output/archive-text.ts";

@@ -9,8 +9,8 @@ import type { Subject } from "../input/opening.ts";
 import { allowOption, closing } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
-import { JsonArray } from "../output/json-array.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
+import { JsonArray } from "../output/output.ts";
 import { type ListedFacts, Totals } from "../output/totals.ts";
 import { csvLine, printable } from "../values/cell-text.ts";
 

@@ -34,8 +34,14 @@ import {
   formatSize,
   parseCount,
 } from "../input/units.ts";
-import { type ConvertFlags, printResult, toOptions } from "../output/convert-report.ts";
-import { noteFailures, printFailures, withPlace } from "../output/failed-archives.ts";
+import {
+  type ConvertFlags,
+  noteFailures,
+  printFailures,
+  printResult,
+  toOptions,
+  withPlace,
+} from "../output/convert-report.ts";
 import { alignRows } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";

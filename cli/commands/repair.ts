@@ -16,7 +16,7 @@ import { EXIT, wrongUse } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
-import { noteFailures, printFailures } from "../output/failed-archives.ts";
+import { noteFailures, printFailures } from "../output/convert-report.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 

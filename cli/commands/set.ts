@@ -13,7 +13,7 @@ import {
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
-import { parseValue } from "../input/attribute-text.ts";
+import { parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
 import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";

@@ -12,8 +12,14 @@ import {
   type VerifyReport,
 } from "../../src/index.ts";
 import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
-import { type VerifyAway, verifyAway } from "../actions/verify-away.ts";
-import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
+import {
+  type BatchItem,
+  JOBS,
+  openRecord,
+  runBatch,
+  type VerifyAway,
+  verifyAway,
+} from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
 import {
   EXIT,

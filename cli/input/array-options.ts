@@ -1,5 +1,4 @@
 /** Options for chunks, compression and places of an array of superchunks. Knows text only. */
-
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
@@ -7,12 +6,15 @@ import {
   type ChunkSettings,
   type DType,
   isSuperchunkError,
+  type JsonInput,
+  type JsonValue,
   type MoveChoice,
   parseDType,
   parseJson,
   type StoredPlace,
 } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
+import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { isAddress, parseCount } from "./units.ts";
 
@@ -24,7 +26,7 @@ export interface CutFlags extends Omit<BloscFlags, "typesize"> {
 }
 
 /** Defaults that `--help` shows. */
-export interface CutDefaults {
+interface CutDefaults {
   readonly chunklen: string;
   readonly superchunklen: string;
   readonly checksum: string;
@@ -146,4 +148,30 @@ export function parseAge(text: string): MoveChoice {
     throw new InvalidArgumentError("Expected a number of superchunks, or a time such as 12h, 30d or 8w.");
   if (unit === undefined) return { keepLast: Number(digits) };
   return { writtenBefore: Date.now() - Number(digits) * (UNITS.get(unit) ?? 0) };
+}
+
+/** An attribute as typed: `1.0` stays a float. */
+export type Attribute = readonly [name: string, value: JsonInput];
+
+/** Adds a typed `NAME=JSON`. Throws commander's `InvalidArgumentError`. */
+export function collectAttribute(text: string, before: readonly Attribute[] = []): readonly Attribute[] {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
+  return [...before, [text.slice(0, at), orText(text.slice(at + 1), text.slice(0, at))]];
+}
+
+/** A JSON value; other text is taken as a string. Throws `BAD_ARGUMENT` for a float beyond the largest. */
+export function parseValue(text: string): JsonValue {
+  const value = orText(text, "value");
+  return typeof value === "string" ? value : parseJson(text, "value");
+}
+
+function orText(text: string, field: string): JsonInput {
+  try {
+    return parseJson(text, field, { floats: "typed" });
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    if (error.isDamage) return text;
+    throw wrongUse(field, error.summary, { cause: error });
+  }
 }

@@ -10,9 +10,11 @@ import type {
   Readable,
   ReadableArray,
   ReadableTable,
+  SuperchunkError,
 } from "../../src/index.ts";
 import { open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
+import { wrongUse } from "../failure.ts";
 
 /** The option `--allow` of commands that read references and arrays with places. */
 export function allowOption(): Option {
@@ -101,4 +103,19 @@ export function isReferences(path: string): boolean {
     if (has(folder, ".zmetadata")) return !has(folder, ".zgroup") && !has(folder, ".zarray");
     if (folder === dirname(folder)) return false;
   }
+}
+
+/** Names of separately stored columns: of a table, an array with column folders, or a group; else none. */
+export function columnNamesOf(archive: Subject): readonly string[] {
+  if (archive.kind === "table" || archive.kind === "group") return archive.names;
+  return archive.kind === "array" ? archive.columnNames : [];
+}
+
+/** The error for `--column` if there are no columns. */
+export function noColumns(archive: Subject): SuperchunkError {
+  return wrongUse(
+    "column",
+    `this is ${archive.kind === "bytes" ? "plain bytes" : "one array"} without columns; leave out --column`,
+    { path: archive.store.describe(archive.path) },
+  );
 }

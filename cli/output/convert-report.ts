@@ -1,13 +1,14 @@
 /** Prints and writes the plans, results and reports of `convert`. */
-
 import { writeFile } from "node:fs/promises";
 import {
   type DamageReport,
   type DType,
+  type ErrorCode,
   isSuperchunkError,
   type JsonValue,
   type OpenAnyOptions,
   parseDType,
+  SuperchunkError,
   stringifyJson,
 } from "../../src/index.ts";
 import type { ConvertPathOptions } from "../../src/node/index.ts";
@@ -23,10 +24,9 @@ import { EXIT, wrongUse } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
-import { noteFailures, printFailures } from "./failed-archives.ts";
-import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
+import { JsonArray } from "./output.ts";
 
 /** The options of `convert`. */
 export interface ConvertFlags {
@@ -307,5 +307,34 @@ async function printColumnPlans(
       if (reason !== undefined) await context.out.line(`${printable(source)}: ${printable(reason)}`);
     const own = arrays.flatMap((array) => array.notes);
     for (const note of joinNotes([...notes, ...own])) await context.out.line(printable(note));
+  }
+}
+
+// Reports archives that failed while others did not: lines on stderr, and the exit code.
+
+/** Most failures to print on stderr; the report has all of them. */
+const FAILURES_PRINTED = 20;
+
+/** Prints one line per failure; `what` says what did not happen, for example `not converted`. */
+export function printFailures(
+  failures: readonly { readonly path: string; readonly code?: ErrorCode; readonly message?: string }[],
+  what: string,
+  context: Context,
+): void {
+  for (const { path, code, message } of failures.slice(0, FAILURES_PRINTED))
+    context.message(`${what}: ${withPlace(path, message ?? "")} (${code})`);
+  const omitted = failures.length - FAILURES_PRINTED;
+  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: --json lists them`);
+}
+
+/** A message, preceded by its path unless it begins with that. */
+export function withPlace(path: string, message: string): string {
+  return message.startsWith(path) ? message : `${path}: ${message}`;
+}
+
+/** Sets the exit code for the failures. */
+export function noteFailures(entries: readonly { readonly code?: ErrorCode }[], context: Context): void {
+  for (const { code } of entries) {
+    if (code !== undefined) context.note(new SuperchunkError(code, "").isDamage ? EXIT.damaged : EXIT.failed);
   }
 }

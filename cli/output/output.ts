@@ -3,10 +3,9 @@
  *
  * Knows streams; must not know archives.
  */
-
 import type { Readable, Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
-import { SuperchunkError } from "../../src/index.ts";
+import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
@@ -157,4 +156,25 @@ function explain(error: Error): Error {
 function isClosedPipe(error: Error): boolean {
   const code = "code" in error ? error.code : undefined;
   return code === "EPIPE" || code === "ERR_STREAM_DESTROYED" || code === "EOF";
+}
+
+/** Prints `[`, one member per line, `]`. */
+export class JsonArray {
+  readonly #out: Output;
+  #count = 0;
+
+  constructor(out: Output) {
+    this.#out = out;
+  }
+
+  /** Prints one member. Returns a promise only if the caller must wait. */
+  add(member: unknown): Promise<void> | undefined {
+    const separator = this.#count++ === 0 ? "[\n" : ",\n";
+    return this.#out.text(separator + stringifyJson(member as JsonValue));
+  }
+
+  /** Prints the end of the array; `[]` if it has no members. */
+  async end(): Promise<void> {
+    await this.#out.line(this.#count === 0 ? "[]" : "\n]");
+  }
 }

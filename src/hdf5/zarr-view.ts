@@ -18,9 +18,8 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { type Hdf5Chunk, listChunks } from "./chunks.ts";
-import { itemOf } from "./datatype.ts";
+import { fillAttribute, fillJson, itemOf } from "./datatype.ts";
 import { Hdf5File } from "./file.ts";
-import { fillAttribute, fillJson } from "./fill.ts";
 import { asZarrFilter, BLOSC2, encodeAll, undo, unframe } from "./filters.ts";
 import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 

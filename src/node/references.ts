@@ -9,9 +9,10 @@ import {
   type ContainerChanges,
   Containers,
   formatContainers,
+  type ReferredSource,
   storeOf,
 } from "../references/containers/containers.ts";
-import type { ReferredSource } from "../references/containers/sources.ts";
+
 import {
   containersKey,
   joinContainers,
@@ -24,7 +25,7 @@ import {
 import { joinKey } from "../store/key.ts";
 import type { ObjectInfo, ReadableStore, WritableStore } from "../store/types.ts";
 import { parseViewKey } from "../view/view.ts";
-import { openRemoteContainer } from "./buckets/container.ts";
+import { openRemoteContainer } from "./buckets/address.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   explainIcechunk,

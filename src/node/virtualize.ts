@@ -9,10 +9,11 @@ import {
   commonFolder,
   defaultContainer,
   parseContainers,
+  type ReferredSource,
+  sourceOf,
   toLocation,
 } from "../references/containers/containers.ts";
 import { checkGuard, type Guard } from "../references/containers/guard.ts";
-import { type ReferredSource, sourceOf } from "../references/containers/sources.ts";
 import { joinContainers } from "../references/kerchunk/open-references.ts";
 import { type ReferenceResult, writeKerchunk } from "../references/kerchunk/write-kerchunk.ts";
 import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";

@@ -1,7 +1,6 @@
 /** The page: finds the source of archives, and shows the archive in its address. */
 import { callerOf } from "./calls.ts";
-import { byId, fact, h } from "./dom.ts";
-import { chosenFiles, droppedFiles } from "./drop.ts";
+import { byId, chosenFiles, droppedFiles, fact, h } from "./dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.ts";
 import { Now, type State } from "./state.ts";
 import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";

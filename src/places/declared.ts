@@ -2,7 +2,6 @@
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { isObject } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { checkLocation, schemeOf } from "./location.ts";
 
 /** The read feature of arrays with superchunks that may be stored outside `data`. [FG-19] */
 export const PLACES_FEATURE = "places";
@@ -145,4 +144,53 @@ function bad(path: string, field: string, expected: string, found: JsonValue): S
     `${field} is ${JSON.stringify(found).slice(0, 80)}; expected ${expected}. The metadata are damaged; look for another copy`,
     { path, field, expected, found },
   );
+}
+
+// Locations of objects on any store: URLs with a scheme, without secrets and without parts that lead elsewhere. Must not know stores.
+
+const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//;
+const CONTROL = /\p{Cc}/u;
+
+/** True for text that begins like a URL. */
+export function hasScheme(text: string): boolean {
+  return SCHEME.test(text);
+}
+
+/** Scheme of a location, in lower case. Throws `BAD_FIELD` if there is none. */
+export function schemeOf(location: string): string {
+  const scheme = SCHEME.exec(location)?.[1];
+  if (scheme === undefined)
+    throw badLocation(location, "has no scheme such as file://, https:// or s3://", "BAD_FIELD");
+  return scheme;
+}
+
+/**
+ * Checks a location, or the prefix of a container. Throws `BAD_FIELD` for one without a scheme, with a query or a fragment, and
+ * `UNSAFE_PATH` for one with `.` or `..` in it, even if written with `%2e`.
+ */
+export function checkLocation(location: string): string {
+  const scheme = schemeOf(location);
+  if (CONTROL.test(location)) throw badLocation(location, "has control characters", "UNSAFE_PATH");
+  const rest = location.slice(scheme.length + 3);
+  const isWeb = scheme === "http" || scheme === "https";
+  if (isWeb && /[?#]/.test(rest))
+    throw badLocation(location, "has a query or a fragment, which no object's address has", "BAD_FIELD");
+  // In az:// and abfs://, the part before the @ is the name of a container.
+  if (isWeb ? /^[^/]*@/.test(rest) : scheme !== "file" && /^[^/]*:[^/]*@/.test(rest))
+    throw badLocation(location, "has a user or a password in it; give credentials by name", "BAD_FIELD");
+  for (const part of rest.split(/[/\\]/)) {
+    const plain = part.replace(/%2e/gi, ".");
+    if (plain === "." || plain === ".." || /%2f|%5c|%00/i.test(part))
+      throw badLocation(location, `has the part "${part}", which can lead out of its folder`, "UNSAFE_PATH");
+  }
+  return location;
+}
+
+function badLocation(location: string, reason: string, code: "BAD_FIELD" | "UNSAFE_PATH"): SuperchunkError {
+  // A password must not reach a log through the message.
+  const shown = location.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, "$1***@").replace(/\?.*$/s, "?…");
+  return new SuperchunkError(code, `the location "${shown}" ${reason}`, {
+    field: "location",
+    found: shown,
+  });
 }

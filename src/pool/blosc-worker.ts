@@ -7,7 +7,7 @@ import { handedIn, type ModuleName } from "../codec/kernel-module.ts";
 import { unpackZstd } from "../codec/zstd-module.ts";
 import { decode, encode } from "../codec2/index.ts";
 import { packError } from "../errors.ts";
-import type { Job, Order, Reply } from "./messages.ts";
+import type { Job, Order, Reply } from "./crew.ts";
 
 /** The used part of a worker's message port, in browsers and in Node.js. */
 interface Port {

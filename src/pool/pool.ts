@@ -9,8 +9,7 @@ import type { DecodeOptions } from "../codec/types.ts";
 import type { Encode2Options } from "../codec2/as-blosc2.ts";
 import { decode, encode } from "../codec2/index.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import type { Crew } from "./crew.ts";
-import type { Job, PoolWorker } from "./messages.ts";
+import type { Crew, Job, PoolWorker } from "./crew.ts";
 
 /** Settings of {@link createPool}. */
 export interface PoolOptions {

@@ -5,6 +5,12 @@
  * @packageDocumentation
  */
 export type { JobOutcome, QueueJob, QueueOptions } from "./connection.ts";
-export { type Enqueued, type EnqueueOptions, enqueue } from "./enqueue.ts";
-export { type DeadLetter, type QueueStatus, queueStatus } from "./status.ts";
+export {
+  type DeadLetter,
+  type Enqueued,
+  type EnqueueOptions,
+  enqueue,
+  type QueueStatus,
+  queueStatus,
+} from "./enqueue.ts";
 export { type JobReport, type Worked, type WorkOptions, work } from "./work.ts";

@@ -15,6 +15,7 @@ import { type TypedValues, toValues } from "../values/values.ts";
 import {
   CellSources,
   columnBytes,
+  isDailyBars,
   isSameSource,
   lengthOf,
   rowsOfCell,
@@ -26,7 +27,6 @@ import {
   tableOfArray,
   valuesOfRows,
 } from "./columns.ts";
-import { isDailyBars } from "./daily-bars.ts";
 import { compileCondition, type FilterCondition, type ScanFilter } from "./filter.ts";
 import { type KnownCell, type KnownColumn, type ReadIndex, readIndex } from "./index-file.ts";
 import {
@@ -125,7 +125,7 @@ interface Scan {
 }
 
 /** Matching rows, with the bytes of each column. */
-export interface ScannedBytes {
+interface ScannedBytes {
   /** Row numbers in the table. */
   readonly rows: Float64Array;
   readonly columns: readonly (ScannedColumn & { readonly bytes: Uint8Array })[];

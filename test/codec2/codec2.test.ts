@@ -19,8 +19,8 @@ import {
   toBlosc1,
   toBlosc2,
 } from "../../src/blosc.ts";
+import { chunkOf as chunkOfBlocks, head2Length, placesOfBlocks } from "../../src/blosc2/some-blocks.ts";
 import { decode as decode1 } from "../../src/codec/index.ts";
-import { chunkOf as chunkOfBlocks, head2Length, placesOfBlocks } from "../../src/codec2/cut.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { sweep } from "../scope.ts";
 

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { prepareEncode } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { blosclzToLz4 } from "../../src/parquet/from-blosclz.ts";
+import { blosclzToLz4 } from "../../src/parquet/blosc-pages.ts";
 import { sweep } from "../scope.ts";
 
 beforeAll(() => prepareEncode("lz4"));

@@ -4,13 +4,13 @@
  */
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { isDailyBars } from "../../scan/daily-bars.ts";
+import { isDailyBars } from "../../scan/columns.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import type { SourceLocation } from "../pipeline.ts";
 
 /** CF attributes, which xarray decodes: of a table, and of its columns by name. */
-export interface TableMeaning {
+interface TableMeaning {
   readonly table: JsonObject;
   readonly columns: Readonly<Record<string, JsonObject>>;
 }
@@ -62,7 +62,7 @@ export async function findOhlcRatio(
 }
 
 /** What a bundle says of one of its tables of minute bars. */
-export interface MinuteBars {
+interface MinuteBars {
   /** How many units a price of 1 is. */
   readonly ratio: number | undefined;
   /** The first minute of each session, in minutes since 1970. */

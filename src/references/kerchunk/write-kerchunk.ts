@@ -9,6 +9,7 @@ import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/make-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
+import type { ReferredSource } from "../containers/containers.ts";
 import {
   type Container,
   Containers,
@@ -16,7 +17,6 @@ import {
   defaultContainer,
   formatContainers,
 } from "../containers/containers.ts";
-import type { ReferredSource } from "../containers/sources.ts";
 import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
 import {
