@@ -11,13 +11,11 @@ import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
-import { resolveSelection, type Selected, type Selection } from "../values/selection.ts";
+import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
   type AttributeChanges,
-  attempt,
+  type ChangeCost,
   type DeletePlan,
-  type ResizePlan,
-  type SetPlan,
   shapeOf,
   withAttributes,
 } from "../write/editable.ts";
@@ -190,51 +188,35 @@ export class ZarrEdit extends QueuedEditor {
     });
   }
 
-  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
-    return attempt(() => {
-      this.#assertGrid();
-      const shapeBefore = this.shape;
-      const shape = shapeOf(given, shapeBefore);
-      const { axes } = this.#array.model;
-      // The chunks that the old or the new edge cuts.
-      const counts = axes.map(({ lengths }, d) => {
-        const length = at(lengths, 0);
-        const [from, to] = [
-          Math.min(at(shape, d), at(shapeBefore, d)),
-          Math.max(at(shape, d), at(shapeBefore, d)),
-        ];
-        const chunks = Math.ceil(from / length);
-        return { chunks, isCut: from !== to && from % length !== 0 };
-      });
-      const all = counts.reduce((product, { chunks }) => product * chunks, 1);
-      const whole = counts.reduce((product, { chunks, isCut }) => product * (isCut ? chunks - 1 : chunks), 1);
-      const chunkBytes = axes.reduce((product, { lengths }) => product * at(lengths, 0), this.dtype.itemSize);
-      const chunksRewritten = all - whole;
-      return { shapeBefore, shape, chunksRewritten, nbytesRewritten: chunksRewritten * chunkBytes };
+  protected override costOfResize(shape: readonly number[], before: readonly number[]): ChangeCost {
+    this.#assertGrid();
+    // The chunks that the old or the new edge cuts.
+    const counts = this.#array.model.axes.map(({ lengths }, d) => {
+      const length = at(lengths, 0);
+      const from = Math.min(at(shape, d), at(before, d));
+      return { chunks: Math.ceil(from / length), isCut: shape[d] !== before[d] && from % length !== 0 };
     });
+    const all = counts.reduce((product, { chunks }) => product * chunks, 1);
+    const whole = counts.reduce((product, { chunks, isCut }) => product * (isCut ? chunks - 1 : chunks), 1);
+    return this.#costOf(all - whole);
   }
 
-  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    return attempt(async () => {
-      const extents = resolveSelection(selection, this.shape);
-      const valuesSet = elementsOf(extents.map(({ count }) => count));
-      if (values !== undefined) await collectItems(values, this.dtype, extents);
-      if (valuesSet === 0) return { valuesSet, chunksRewritten: 0, nbytesRewritten: 0 };
-      const { axes } = this.#array.model;
-      const counts = axes.map((axis, d) => [...segmentsOf(axis, at(extents, d))].length);
-      const chunksRewritten = elementsOf(counts);
-      const chunkBytes = axes.reduce((product, { lengths }) => product * at(lengths, 0), this.dtype.itemSize);
-      return { valuesSet, chunksRewritten, nbytesRewritten: chunksRewritten * chunkBytes };
-    });
+  protected override costOfSet(extents: readonly Extent[]): ChangeCost {
+    const { axes } = this.#array.model;
+    return this.#costOf(elementsOf(axes.map((axis, d) => [...segmentsOf(axis, at(extents, d))].length)));
+  }
+
+  #costOf(chunksRewritten: number): ChangeCost {
+    const { axes } = this.#array.model;
+    const items = axes.reduce((product, { lengths }) => product * at(lengths, 0), 1);
+    return { chunksRewritten, nbytesRewritten: chunksRewritten * items * this.dtype.itemSize };
   }
 
   /** Cuts off rows at the end. Throws `UNSUPPORTED` for other rows. */
-  override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    return attempt(async () => {
-      const { rowsDeleted } = await this.planDelete(start, end);
-      if (rowsDeleted > 0) await this.resize(start, options);
-      return 0;
-    });
+  override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    const { rowsDeleted } = await this.planDelete(start, end);
+    if (rowsDeleted > 0) await this.resize(start, options);
+    return 0;
   }
 
   override async planDelete(start: number, end: number): Promise<DeletePlan> {

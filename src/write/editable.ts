@@ -16,8 +16,9 @@ import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from ".
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
-import type { Extent, Selected, Selection } from "../values/selection.ts";
+import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";
+import { collectItems } from "./rows/edits.ts";
 
 /** Formats that can be edited, as `create` names them. */
 export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
@@ -56,24 +57,24 @@ export interface AppendOptions extends LongOptions {
   readonly publish?: PublishPolicy | undefined;
 }
 
-/** What `resize` does. */
-export interface ResizePlan {
-  readonly shapeBefore: readonly number[];
-  readonly shape: readonly number[];
-  /** Chunks (Zarr: chunks or shards) that are encoded and written again, in each column. */
+/** What a change writes again. */
+export interface ChangeCost {
+  /** Chunks (`resize` of Zarr: chunks or shards) that are encoded and written again, in each column. */
   readonly chunksRewritten: number;
   /** Their uncompressed bytes. */
   readonly nbytesRewritten: number;
 }
 
+/** What `resize` does. */
+export interface ResizePlan extends ChangeCost {
+  readonly shapeBefore: readonly number[];
+  readonly shape: readonly number[];
+}
+
 /** What `set` does. */
-export interface SetPlan {
+export interface SetPlan extends ChangeCost {
   /** Number of selected values. */
   readonly valuesSet: number;
-  /** Chunks with selected values, which are written again, in each column. */
-  readonly chunksRewritten: number;
-  /** Their uncompressed bytes. */
-  readonly nbytesRewritten: number;
   /** Superchunks that now hold these chunks; only for arrays of superchunks. */
   readonly superchunks?: number;
 }
@@ -291,21 +292,59 @@ export abstract class Editable implements AsyncDisposable {
   }
 
   /** Returns what {@link resize} would do. Writes nothing. */
-  planResize(_shape: number | readonly number[]): Promise<ResizePlan> {
-    return this.refuse("resize");
+  async planResize(given: number | readonly number[]): Promise<ResizePlan> {
+    if ("resize" in this.reasons) throw this.unsupported("resize");
+    const shapeBefore = this.shape;
+    const shape = shapeOf(given, shapeBefore);
+    return { shapeBefore, shape, ...this.costOfResize(shape, shapeBefore) };
   }
   /** Returns what {@link set} would do; any values passed must fit. Writes nothing. */
-  planSet(_selection: Selection | null, _values?: unknown): Promise<SetPlan> {
-    return this.refuse("set");
+  async planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
+    if ("set" in this.reasons) throw this.unsupported("set");
+    const extents = resolveSelection(selection, this.shape);
+    if (values !== undefined) await collectItems(values, this.dtype, extents);
+    const valuesSet = elementsOf(extents.map(({ count }) => count));
+    return { valuesSet, ...(await this.costOfSet(extents, valuesSet)) };
+  }
+  /** What a change of the shape costs in this format. */
+  protected costOfResize(_shape: readonly number[], _before: readonly number[]): ChangeCost {
+    throw this.unsupported("resize");
+  }
+  /** What setting the values of a selection costs in this format. */
+  protected costOfSet(
+    _extents: readonly Extent[],
+    _valuesSet: number,
+  ): ChangeCost | Promise<Omit<SetPlan, "valuesSet">> {
+    throw this.unsupported("set");
   }
   /** Returns what {@link compact} would do to committed data. Writes nothing. */
   planCompact(_changes?: ChunkSettings): Promise<CompactPlan> {
     return this.refuse("compact");
   }
   /** Returns what {@link deleteRows} would do. Writes nothing. */
-  planDelete(start: number, end: number): Promise<DeletePlan> {
-    const path = this.store.describe(this.path);
-    return attempt(() => planDeletion(path, this.shape, this.dtype.itemSize, start, end));
+  async planDelete(start: number, end: number): Promise<DeletePlan> {
+    const [rows = 0, ...rowShape] = this.shape;
+    const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
+    if (!areWhole || start < 0 || end < start || end > rows) {
+      // Nothing is guessed.
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,
+        {
+          path: this.store.describe(this.path),
+          field: "rows",
+          expected: `0 to ${rows}`,
+          found: `${start}:${end}`,
+        },
+      );
+    }
+    const rowsDeleted = end - start;
+    const rowsRewritten = rowsDeleted === 0 ? 0 : rows - end;
+    const nbytesRewritten = rowsRewritten * elementsOf(rowShape) * this.dtype.itemSize;
+    return {
+      ...{ start, end, rowsBefore: rows, rows: rows - rowsDeleted, rowsDeleted },
+      ...{ rowsRewritten, nbytesRewritten },
+    };
   }
 
   /** Makes all pending changes durable. */
@@ -346,11 +385,6 @@ export function checkColumnName(name: unknown): void {
     throw badArgument("the name of the column", `${name}, which ${reason}`, "one plain part of a path");
 }
 
-/** Turns a synchronous throw into a rejected promise. */
-export async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
-  return work();
-}
-
 /**
  * A whole shape, or a number of rows with the row shape of `before`. Without `before`, that of a new array. Throws `BAD_ARGUMENT`.
  */
@@ -364,35 +398,6 @@ export function shapeOf(given: number | readonly number[], before?: readonly num
     Array.isArray(given) ? `[${given.join(", ")}]` : given,
     `rows, or a shape of ${length ?? "one or more"} ${length === 1 ? "length" : "lengths"}, 0 or more`,
   );
-}
-
-/** Plans deleting the rows `[start, end)`. Throws `BAD_ARGUMENT` for rows that do not exist: nothing is guessed. */
-export function planDeletion(
-  path: string,
-  shape: readonly number[],
-  itemSize: number,
-  start: number,
-  end: number,
-): DeletePlan {
-  const [rows = 0, ...rowShape] = shape;
-  const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
-  if (!areWhole || start < 0 || end < start || end > rows) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,
-      { path, field: "rows", expected: `0 to ${rows}`, found: `${start}:${end}` },
-    );
-  }
-  const rowsRewritten = end === start ? 0 : rows - end;
-  return {
-    start,
-    end,
-    rowsBefore: rows,
-    rows: rows - (end - start),
-    rowsDeleted: end - start,
-    rowsRewritten,
-    nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
-  };
 }
 
 // Changes user attributes; what is not changed stays as its writer spelled it.

@@ -191,6 +191,14 @@ export abstract class QueuedEditor extends Editable {
   /** Writes everything that waits, durably. */
   protected abstract commit(options: LongOptions): Promise<void>;
 
+  /** Writes everything that waits, then does more work, without another operation in between. */
+  protected onCommit<T>(options: LongOptions, work: () => Promise<T>): Promise<T> {
+    return this.line.run(async () => {
+      await this.commit(options);
+      return work();
+    });
+  }
+
   flush(): Promise<void> {
     return this.line.run(() => this.commit({}));
   }

@@ -6,27 +6,30 @@
 
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
-import { elementsOf } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { withoutSpan } from "../../format/layout.ts";
 import type { Extent, Selection } from "../../values/selection.ts";
 import { resolveSelection } from "../../values/selection.ts";
-import { type SetPlan, touchedChunks } from "../editable.ts";
-import { applyEdits, collectItems, columnEdits, editsOf, isCovered } from "../rows/edits.ts";
+import { type ChangeCost, touchedChunks } from "../editable.ts";
+import {
+  applyEdits,
+  collectItems,
+  columnEdits,
+  editsOf,
+  isCovered,
+  MAX_EDITS,
+  WaitingEdits,
+} from "../rows/edits.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
-/** Limits of collected changes: bytes, and number. */
+/** Most bytes of collected changes. */
 const MAX_BYTES = 32 << 20;
-const MAX_EDITS = 1 << 18;
 
 /** The changes since the last commit. */
 export class ValueSetter {
   readonly #writer: ArrayWriter;
-  /** Changes by chunk, in the order in which they were made. */
-  readonly #edits = new Map<number, ByteEdit[]>();
-  #count = 0;
-  #bytes = 0;
+  readonly #edits = new WaitingEdits();
 
   constructor(writer: ArrayWriter) {
     this.#writer = writer;
@@ -44,9 +47,9 @@ export class ValueSetter {
     if (writer.rowBytes === 0 || extents.some(({ count }) => count === 0)) return;
     this.#noteSet(extents, rowShape);
     const bytes = { shape, itemSize: dtype.itemSize, chunkBytes: chunklen * writer.rowBytes };
-    for (const { index, edit } of editsOf(bytes, extents, items)) {
-      this.#add(index, edit);
-      if (this.#bytes > MAX_BYTES || this.#count > MAX_EDITS) await this.#spill(false);
+    for (const edit of editsOf(bytes, extents, items)) {
+      this.#edits.add(edit);
+      if (this.#edits.bytes > MAX_BYTES || this.#edits.count > MAX_EDITS) await this.#spill(false);
     }
   }
 
@@ -68,18 +71,10 @@ export class ValueSetter {
         writer.filled = withoutSpan(writer.filled, { from: row, to: row + 1 });
   }
 
-  #add(index: number, edit: ByteEdit): void {
-    const edits = this.#edits.get(index);
-    if (edits === undefined) this.#edits.set(index, [edit]);
-    else edits.push(edit);
-    this.#count++;
-    this.#bytes += edit.bytes.length;
-  }
-
   async #spill(isLast: boolean): Promise<void> {
     const writer = this.#writer;
     await writer.drain(); // chunks of earlier patches are read
-    const indices = [...this.#edits.keys()].sort((a, b) => a - b);
+    const { chunks: indices } = this.#edits;
     const whole = indices.filter((index) => index < writer.wholeChunks);
     const { superchunklen, chunklen } = writer.settings;
     const chunkBytes = chunklen * writer.rowBytes;
@@ -103,7 +98,7 @@ export class ValueSetter {
       for (const column of columns) await column.return(undefined);
     }
     const short = writer.wholeChunks;
-    if (this.#edits.has(short)) {
+    if (indices.includes(short)) {
       const parts = writer.columns.map((_, i) => writer.buffer.column(i).slice());
       for (const [i, part] of parts.entries()) applyEdits(this.#editsOf(short, i), part);
       await writer.replaceTail(parts);
@@ -111,13 +106,11 @@ export class ValueSetter {
     if (isLast) await group.takeSmaller();
     await group.publish();
     this.#edits.clear();
-    this.#count = 0;
-    this.#bytes = 0;
   }
 
   /** The changes of a chunk, in whole items or in a column. */
   #editsOf(index: number, column?: number): readonly ByteEdit[] {
-    const edits = this.#edits.get(index) ?? [];
+    const edits = this.#edits.of(index);
     const layout = column === undefined ? undefined : this.#writer.columns[column];
     return layout === undefined ? edits : columnEdits(edits, layout, this.#writer.settings.dtype.itemSize);
   }
@@ -192,27 +185,16 @@ class PatchGroup {
   }
 }
 
-/** Plans setting a selection of values, and returns the superchunks that hold one. Throws `BAD_ARGUMENT`. */
+/** What setting values in these rows costs, and the superchunks that hold one. */
 export function planSetting(
-  { rows, rowBytes, settings, committed }: ArrayWriter,
-  selection: Selection | null,
-): { readonly plan: SetPlan; readonly superchunks: ReadonlySet<number> } {
-  const { chunklen, rowShape } = settings;
-  const extents = resolveSelection(selection, [rows, ...rowShape]);
-  const valuesSet = elementsOf(extents.map(({ count }) => count));
-  const [first] = extents;
-  const chunks =
-    first === undefined || rowBytes === 0 || valuesSet === 0 ? [] : [...touchedChunks(first, chunklen)];
-  const rowsRewritten = chunks.reduce((sum, chunk) => sum + Math.min(chunklen, rows - chunk * chunklen), 0);
+  { rows: length, rowBytes, settings: { chunklen }, committed }: ArrayWriter,
+  rows: Extent | undefined,
+): ChangeCost & { readonly superchunks: ReadonlySet<number> } {
+  const chunks = rows === undefined || rowBytes === 0 ? [] : [...touchedChunks(rows, chunklen)];
+  const rewritten = chunks.reduce((sum, chunk) => sum + Math.min(chunklen, length - chunk * chunklen), 0);
   const index = new LayoutIndex(committed.layout);
   // Rows that no commit has named are not in a superchunk yet.
   const stored = chunks.filter((chunk) => chunk < index.nchunks);
   const superchunks = new Set(stored.map((chunk) => index.find(chunk).number));
-  const plan = {
-    valuesSet,
-    chunksRewritten: chunks.length,
-    nbytesRewritten: rowsRewritten * rowBytes,
-    superchunks: superchunks.size,
-  };
-  return { plan, superchunks };
+  return { chunksRewritten: chunks.length, nbytesRewritten: rewritten * rowBytes, superchunks };
 }

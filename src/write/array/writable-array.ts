@@ -13,11 +13,11 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
+import type { Extent, Selected, Selection } from "../../values/selection.ts";
 import {
   type AppendOptions,
   type AttributeChanges,
-  attempt,
+  type ChangeCost,
   type CompactPlan,
   changeMembers,
   Editable,
@@ -27,14 +27,12 @@ import {
   type PlaceChanges,
   type PlaceInfo,
   type PublishPolicy,
-  type ResizePlan,
   type SetPlan,
   shapeOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type ChunkSettings, cutOptionsOf, optionsOf, settleSettings } from "../layout/settings.ts";
 import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
-import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import {
@@ -203,22 +201,15 @@ export class WritableArray extends Editable {
     await recode(writer, settleSettings(base, optionsOf(settings)), options);
   }
 
-  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
-    return attempt(() => {
-      const { chunklen, dtype } = this.#writer.settings;
-      const shapeBefore = this.shape;
-      const shape = shapeOf(given, shapeBefore);
-      const [rows = 0, ...rowShape] = shape;
-      const [rowsBefore = 0, ...before] = shapeBefore;
-      const isMoved = rowShape.join() !== before.join();
-      const moved = isMoved ? Math.min(rows, rowsBefore) : rows < rowsBefore ? rows % chunklen : 0;
-      return {
-        shapeBefore,
-        shape,
-        chunksRewritten: Math.ceil(moved / chunklen),
-        nbytesRewritten: moved * elementsOf(before) * dtype.itemSize,
-      };
-    });
+  protected override costOfResize(
+    [rows = 0, ...rowShape]: readonly number[],
+    [rowsBefore = 0, ...before]: readonly number[],
+  ): ChangeCost {
+    const { chunklen, dtype } = this.#writer.settings;
+    const isMoved = rowShape.join() !== before.join();
+    const moved = isMoved ? Math.min(rows, rowsBefore) : rows < rowsBefore ? rows % chunklen : 0;
+    const nbytesRewritten = moved * elementsOf(before) * dtype.itemSize;
+    return { chunksRewritten: Math.ceil(moved / chunklen), nbytesRewritten };
   }
 
   /**
@@ -253,16 +244,15 @@ export class WritableArray extends Editable {
     });
   }
 
-  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    const { settings, changes, columns } = this.#writer;
-    return attempt(async () => {
-      const { plan, superchunks } = planSetting(this.#writer, selection);
-      if (values !== undefined)
-        await collectItems(values, settings.dtype, resolveSelection(selection, this.shape));
-      if (changes === undefined) return plan;
+  protected override async costOfSet(
+    extents: readonly Extent[],
+    valuesSet: number,
+  ): Promise<Omit<SetPlan, "valuesSet">> {
+    const { changes, columns } = this.#writer;
+    const { superchunks, ...cost } = planSetting(this.#writer, valuesSet === 0 ? undefined : extents[0]);
+    if (changes !== undefined)
       for (const key of superchunkKeys(columns, superchunks)) await requireOneName(this.store, key);
-      return plan;
-    });
+    return { ...cost, superchunks: superchunks.size };
   }
 
   /** Reads the selected values, including waiting ones, which are committed first. A scalar if every entry is an integer. */
@@ -319,12 +309,12 @@ export class WritableArray extends Editable {
     return this.#onCommit((writer) => compactAll(writer, cutOptionsOf(changes), options));
   }
 
-  override planCompact(changes: ChunkSettings = {}): Promise<CompactPlan> {
-    return attempt(() => planCompaction(this.#writer, cutOptionsOf(changes), this.#mirror));
+  override async planCompact(changes: ChunkSettings = {}): Promise<CompactPlan> {
+    return planCompaction(this.#writer, cutOptionsOf(changes), this.#mirror);
   }
 
-  override places(): Promise<readonly PlaceInfo[]> {
-    return attempt(() => listPlaces(this.#writer));
+  override async places(): Promise<readonly PlaceInfo[]> {
+    return listPlaces(this.#writer);
   }
 
   override changePlaces(changes: PlaceChanges): Promise<void> {

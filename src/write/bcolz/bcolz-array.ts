@@ -7,32 +7,36 @@
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
-import { elementsOf } from "../../bytes/arrays.ts";
-import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { storedTimes } from "../../values/item-bytes.ts";
-import { resolveSelection, type Selected, type Selection, selectedOf } from "../../values/selection.ts";
+import {
+  type Extent,
+  resolveSelection,
+  type Selected,
+  type Selection,
+  selectedOf,
+} from "../../values/selection.ts";
 import { toValues } from "../../values/values.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
-import { cutPieces } from "../bloscpack/pieces.ts";
+import { cutPieces, readInPieces } from "../bloscpack/pieces.ts";
 import {
   type AttributeChanges,
+  type ChangeCost,
   changeMembers,
   checkColumn,
   type EditorOptions,
   type NewColumn,
-  planDeletion,
-  type ResizePlan,
-  type SetPlan,
   shapeOf,
 } from "../editable.ts";
 import { joinField, splitField } from "../layout/columns.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
-import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
+import { applyEdits, collectItems, editsOf, MAX_EDITS, WaitingEdits } from "../rows/edits.ts";
 import { columnSources, itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
 import { readTable } from "./bcolz-create.ts";
 import { defaultRowOf } from "./carray-settings.ts";
@@ -42,10 +46,9 @@ import { finishRedo } from "./redo.ts";
 import {
   addColumn,
   type Column,
+  costOfColumnsResize,
+  costOfColumnsSet,
   deleteColumn,
-  planColumnsResize,
-  planColumnsSet,
-  readBytes,
   readColumns,
   renameColumn,
 } from "./table-columns.ts";
@@ -56,9 +59,8 @@ export interface BcolzOptions extends EditorOptions {
   readonly readOnly?: boolean | undefined;
 }
 
-/** Limits of rows and changes that wait in memory. */
+/** Most bytes of rows, and of changes, that wait in memory. */
 const MAX_WAITING = 8 << 20;
-const MAX_EDITS = 1 << 18;
 
 const REASONS = {
   compact: "a carray has nothing to compact: each chunk is a separate file",
@@ -76,10 +78,8 @@ export class BcolzArray extends QueuedEditor {
   #dtype: DType = { kind: "void", itemSize: 0, byteOrder: "none" };
   #attrs: JsonObject = {};
   readonly #waiting = new WaitingRows(MAX_WAITING);
-  /** Waiting changes for each column, by chunk. */
-  #edits: Map<number, ByteEdit[]>[] = [];
-  #editCount = 0;
-  #editBytes = 0;
+  /** Of each column. */
+  #edits: readonly WaitingEdits[] = [];
   #written = 0;
 
   private constructor(store: WritableStore, path: string, isTable: boolean, options: BcolzOptions) {
@@ -172,9 +172,10 @@ export class BcolzArray extends QueuedEditor {
         splitField(items, itemSize, column, part, 0);
         const { chunklen, rowBytes } = column.state.settings;
         const bytes = { shape, itemSize: column.fieldBytes, chunkBytes: chunklen * rowBytes };
-        for (const { index, edit } of editsOf(bytes, extents, part)) this.#note(i, index, edit);
+        for (const edit of editsOf(bytes, extents, part)) this.#edits[i]?.add(edit);
       }
-      if (this.#editBytes > MAX_WAITING || this.#editCount > MAX_EDITS) await this.#commitEdits(options);
+      const waiting = (of: "bytes" | "count"): number => this.#edits.reduce((sum, each) => sum + each[of], 0);
+      if (waiting("bytes") > MAX_WAITING || waiting("count") > MAX_EDITS) await this.#commitEdits(options);
     });
   }
 
@@ -182,8 +183,7 @@ export class BcolzArray extends QueuedEditor {
    * Changes the number of rows, or a carray's shape: then all chunks are rewritten, and bcolz sees no rows until that is complete.
    */
   override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       const [rows = 0, ...rowShape] = shapeOf(shape, this.shape);
       if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
       if (rows === this.#rows) return;
@@ -194,16 +194,14 @@ export class BcolzArray extends QueuedEditor {
     });
   }
 
-  override async planResize(shape: number | readonly number[]): Promise<ResizePlan> {
-    return planColumnsResize(this.#columns, this.shape, shapeOf(shape, this.shape));
+  protected override costOfResize(shape: readonly number[], before: readonly number[]): ChangeCost {
+    return costOfColumnsResize(this.#columns, before, shape);
   }
 
   /** If it is interrupted, the next writer finishes it; meanwhile the array has `start` rows. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    return this.line.run(async () => {
-      await this.commit(options);
-      const path = this.store.describe(this.path);
-      const plan = planDeletion(path, this.shape, this.#dtype.itemSize, start, end);
+    return this.onCommit(options, async () => {
+      const plan = await this.planDelete(start, end);
       if (plan.rowsDeleted === 0) return 0;
       if (plan.rowsRewritten === 0) await resizeRows(this.#states, start, this.#long(options));
       else {
@@ -212,8 +210,8 @@ export class BcolzArray extends QueuedEditor {
           const { chunklen, rowBytes } = state.settings;
           const first = Math.floor(start / chunklen);
           const bytes = (async function* () {
-            yield* readBytes(state, first * chunklen * rowBytes, start * rowBytes, options);
-            yield* progress(readBytes(state, end * rowBytes, plan.rowsBefore * rowBytes, options));
+            yield* readInPieces(state, first * chunklen * rowBytes, start * rowBytes, options);
+            yield* progress(readInPieces(state, end * rowBytes, plan.rowsBefore * rowBytes, options));
           })();
           const pieces = cutPieces(bytes, chunklen * rowBytes, options.signal);
           return { first, pieces, meanwhile: start, rows: plan.rows };
@@ -256,18 +254,15 @@ export class BcolzArray extends QueuedEditor {
     return this.#changeColumns(() => deleteColumn(this.store, this.path, name));
   }
 
-  override async planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    const extents = resolveSelection(selection, this.shape);
-    if (values !== undefined) await collectItems(values, this.#dtype, extents);
-    return planColumnsSet(this.#columns, extents);
+  protected override costOfSet(extents: readonly Extent[], valuesSet: number): ChangeCost {
+    return costOfColumnsSet(valuesSet === 0 ? [] : this.#columns, at(extents, 0));
   }
 
   override get<const S extends Selection | null | undefined = null>(
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       if (this.kind === "array") return this.#first.archive.get<S>(selection, options);
       const extents = resolveSelection(selection ?? null, this.shape);
       const bytes = await this.#readItems(selection ?? null, options);
@@ -277,8 +272,7 @@ export class BcolzArray extends QueuedEditor {
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       return this.#readItems(selection, options);
     });
   }
@@ -319,14 +313,13 @@ export class BcolzArray extends QueuedEditor {
     const { columns, dtype } = await readColumns(this.store, await this.#folders(), this.#options);
     this.#columns = columns;
     this.#dtype = dtype;
-    this.#edits = columns.map(() => new Map());
+    this.#edits = columns.map(() => new WaitingEdits());
     const key = joinKey(this.path, "__attrs__");
     this.#attrs = (await readAttributes(this.store, key, this.#options)) ?? {};
   }
 
   async #changeColumns(change: () => Promise<void>): Promise<void> {
-    return this.line.run(async () => {
-      await this.commit({});
+    return this.onCommit({}, async () => {
       await change();
       await this.#read();
     });
@@ -335,15 +328,6 @@ export class BcolzArray extends QueuedEditor {
   /** Buffers whole items. */
   async #take(items: Uint8Array, options: LongOptions): Promise<void> {
     if (this.#waiting.add(items, this.#itemBytes)) await this.#commitRows(options);
-  }
-
-  #note(column: number, index: number, edit: ByteEdit): void {
-    const chunks = this.#edits[column];
-    const edits = chunks?.get(index);
-    if (edits === undefined) chunks?.set(index, [edit]);
-    else edits.push(edit);
-    this.#editCount++;
-    this.#editBytes += edit.bytes.length;
   }
 
   protected async commit(options: LongOptions): Promise<void> {
@@ -382,23 +366,22 @@ export class BcolzArray extends QueuedEditor {
 
   /** Rewrites all changed chunks atomically. */
   async #commitEdits(options: LongOptions): Promise<void> {
-    if (this.#editCount === 0) return;
+    if (this.#edits.every(({ count }) => count === 0)) return;
     await this.#stage(options, (column, i) => {
       const { state } = column;
       const chunkBytes = state.settings.chunklen * state.settings.rowBytes;
-      const chunks = this.#edits[i] ?? new Map<number, ByteEdit[]>();
-      const indices = [...chunks.keys()].sort((a, b) => a - b);
+      const edits = at(this.#edits, i);
+      const { chunks: indices } = edits;
       const pieces = (async function* () {
         for (const index of indices) {
           const end = Math.min((index + 1) * chunkBytes, state.rows * state.settings.rowBytes);
           const bytes = await state.archive.readBytes(index * chunkBytes, end, options);
-          applyEdits(chunks.get(index) ?? [], bytes);
+          applyEdits(edits.of(index), bytes);
           yield bytes;
         }
       })();
       return { indices, pieces, meanwhile: state.rows, rows: state.rows };
     });
-    [this.#editCount, this.#editBytes] = [0, 0];
     await this.#read();
   }
 
@@ -423,7 +406,7 @@ export class BcolzArray extends QueuedEditor {
     await this.#stage(options, ({ state }) => {
       const { chunklen, rowBytes } = settings;
       const pieces = (async function* () {
-        const bytes = progress(readBytes(state, 0, rows * rowBytes, options));
+        const bytes = progress(readInPieces(state, 0, rows * rowBytes, options));
         for await (const chunk of cutPieces(bytes, chunklen * rowBytes, options.signal))
           yield reshapeRows(chunk, reshaping);
       })();

@@ -3,9 +3,8 @@
  * old one is removed after it. @see FORMAT.md [FT-06]
  */
 
-import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import type { DType, Field } from "../../format/types.ts";
@@ -13,7 +12,7 @@ import { joinKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import type { Extent } from "../../values/selection.ts";
-import { type ResizePlan, type SetPlan, touchedChunks } from "../editable.ts";
+import { type ChangeCost, touchedChunks } from "../editable.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
 import {
   type CarrayOptions,
@@ -182,9 +181,6 @@ export interface Column extends ColumnLayout {
   readonly state: CarrayState;
 }
 
-/** Bytes read at once when rows move. */
-const READ_BYTES = 4 << 20;
-
 /** Reads the columns in these folders. A column without a name is a single carray. */
 export async function readColumns(
   store: WritableStore,
@@ -209,11 +205,11 @@ export async function readColumns(
 }
 
 /** The cost of another shape: more rows rewrite the last chunk of each column, fewer rows the chunk that is cut. */
-export function planColumnsResize(
+export function costOfColumnsResize(
   columns: readonly Column[],
   shapeBefore: readonly number[],
   shape: readonly number[],
-): ResizePlan {
+): ChangeCost {
   const isMoved = shape.slice(1).join() !== shapeBefore.slice(1).join();
   const [rows, rowsBefore] = [at(shape, 0), at(shapeBefore, 0)];
   let [chunksRewritten, nbytesRewritten] = [0, 0];
@@ -224,31 +220,18 @@ export function planColumnsResize(
     chunksRewritten += Math.ceil(kept / chunklen) - Math.ceil(first / chunklen);
     nbytesRewritten += (kept - first) * rowBytes;
   }
-  return { shapeBefore, shape, chunksRewritten, nbytesRewritten };
+  return { chunksRewritten, nbytesRewritten };
 }
 
-export function planColumnsSet(columns: readonly Column[], extents: readonly Extent[]): SetPlan {
-  const valuesSet = elementsOf(extents.map(({ count }) => count));
+/** The cost of setting values in these rows. */
+export function costOfColumnsSet(columns: readonly Column[], rows: Extent): ChangeCost {
   let [chunksRewritten, nbytesRewritten] = [0, 0];
-  for (const { state } of valuesSet === 0 ? [] : columns) {
+  for (const { state } of columns) {
     const { chunklen, rowBytes } = state.settings;
-    for (const chunk of touchedChunks(at(extents, 0), chunklen)) {
+    for (const chunk of touchedChunks(rows, chunklen)) {
       chunksRewritten++;
       nbytesRewritten += Math.min(chunklen, state.rows - chunk * chunklen) * rowBytes;
     }
   }
-  return { valuesSet, chunksRewritten, nbytesRewritten };
-}
-
-/** Bytes `[start, end)` of a carray, in pieces. */
-export async function* readBytes(
-  { archive }: CarrayState,
-  start: number,
-  end: number,
-  options: LongOptions,
-): AsyncGenerator<Uint8Array> {
-  for (let at = start; at < end; at += READ_BYTES) {
-    options.signal?.throwIfAborted();
-    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal: options.signal });
-  }
+  return { chunksRewritten, nbytesRewritten };
 }

@@ -6,27 +6,23 @@
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
-import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
+import { type Extent, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
   type AttributeChanges,
-  attempt,
+  type ChangeCost,
   changesOf,
   type EditorOptions,
-  planDeletion,
-  type ResizePlan,
-  type SetPlan,
   shapeOf,
   withAttributes,
 } from "../editable.ts";
 import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
 import type { ChunkSettings } from "../layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
-import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
+import { applyEdits, collectItems, editsOf, WaitingEdits } from "../rows/edits.ts";
 import { itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
 import {
   appendToBloscpack,
@@ -39,7 +35,7 @@ import {
 import { arrayOf, type BloscpackState, readState } from "./bloscpack-state.ts";
 import { encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
-import { cutPieces } from "./pieces.ts";
+import { cutPieces, READ_BYTES, readInPieces } from "./pieces.ts";
 
 /** How a file is opened. */
 export interface BloscpackFileOptions extends EditorOptions {
@@ -47,9 +43,8 @@ export interface BloscpackFileOptions extends EditorOptions {
   readonly settings?: Pick<BloscpackAppendOptions, "chunkSize" | "cname" | "clevel" | "shuffle"> | undefined;
 }
 
-/** Bytes of rows that wait in memory, and bytes read at once when rows move. */
+/** Bytes of rows that wait in memory. */
 const MAX_WAITING = 8 << 20;
-const READ_BYTES = 4 << 20;
 
 const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 const NO_COLUMNS = "a Bloscpack file has no columns";
@@ -132,8 +127,7 @@ export class BloscpackFile extends QueuedEditor {
    * faster
    */
   appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       const { encoder } = this.#options;
       const result = await appendToBloscpack(this.store, this.path, source, { encoder, ...options });
       await this.#read();
@@ -153,8 +147,7 @@ export class BloscpackFile extends QueuedEditor {
    * CONFLICT if the file has other names
    */
   setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       const result = await setChunk(this.store, this.path, index, bytes, options);
       await this.#read();
       return result;
@@ -164,8 +157,7 @@ export class BloscpackFile extends QueuedEditor {
   /** Rewrites the file as version 3, with chunks in order and without gaps. Throws `UNSUPPORTED` for other settings. */
   override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
     if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       await compactFile(this.store, this.path, options);
       await this.#read();
     });
@@ -173,26 +165,23 @@ export class BloscpackFile extends QueuedEditor {
 
   /** Sets the selected values by rewriting the file. Chunks without selected values are copied as stored. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       arrayOf(this.#state); // refuses Fortran order
       const extents = resolveSelection(selection, this.#shape);
       const items = await collectItems(values, this.dtype, extents);
       if (extents.some(({ count }) => count === 0)) return;
       const { itemSize } = this.dtype;
       const bytes = { shape: this.#shape, itemSize, chunkBytes: this.#state.chunkSize };
-      const edits = new Map<number, ByteEdit[]>();
-      for (const { index, edit } of editsOf(bytes, extents, items))
-        edits.set(index, [...(edits.get(index) ?? []), edit]);
-      const first = Math.min(...edits.keys());
+      const edits = new WaitingEdits();
+      for (const edit of editsOf(bytes, extents, items)) edits.add(edit);
+      const [first = 0] = edits.chunks;
       await this.#rewrite(first, this.#editedChunks(first, edits, options), options);
     });
   }
 
   /** Changes the shape: removes values, or adds zeros. A new row shape rewrites all rows. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       const shape = shapeOf(given, this.#shape);
       const [rows = 0, ...rowShape] = shape;
       const [before = 0, ...rowBefore] = this.#shape;
@@ -203,52 +192,31 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
-    return attempt(() => {
-      const shapeBefore = this.shape;
-      const shape = shapeOf(given, shapeBefore);
-      const [[rows = 0], [before = 0]] = [shape, shapeBefore];
-      if (shape.slice(1).join() !== shapeBefore.slice(1).join()) {
-        const nbytesRewritten = elementsOf(shape) * this.dtype.itemSize;
-        const { chunkSize } = this.#planAppend({});
-        return {
-          shapeBefore,
-          shape,
-          chunksRewritten: Math.ceil(nbytesRewritten / Math.max(1, chunkSize)),
-          nbytesRewritten,
-        };
-      }
-      const edge = Math.min(rows, before) * this.#rowBytes;
-      const moved = rows === before ? 0 : edge % Math.max(1, this.#state.chunkSize);
-      return { shapeBefore, shape, chunksRewritten: moved > 0 ? 1 : 0, nbytesRewritten: moved };
-    });
+  protected override costOfResize(shape: readonly number[], before: readonly number[]): ChangeCost {
+    if (shape.slice(1).join() !== before.slice(1).join()) {
+      const nbytesRewritten = elementsOf(shape) * this.dtype.itemSize;
+      const chunkSize = Math.max(1, this.#planAppend({}).chunkSize);
+      return { chunksRewritten: Math.ceil(nbytesRewritten / chunkSize), nbytesRewritten };
+    }
+    const [[rows = 0], [rowsBefore = 0]] = [shape, before];
+    const edge = Math.min(rows, rowsBefore) * this.#rowBytes;
+    const moved = rows === rowsBefore ? 0 : edge % Math.max(1, this.#state.chunkSize);
+    return { chunksRewritten: moved > 0 ? 1 : 0, nbytesRewritten: moved };
   }
 
-  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    return attempt(async () => {
-      const { chunkSize, nbytes } = this.#state;
-      const extents = resolveSelection(selection, this.#shape);
-      const valuesSet = elementsOf(extents.map(({ count }) => count));
-      if (values !== undefined) await collectItems(values, this.dtype, extents);
-      const { itemSize } = this.dtype;
-      const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
-      const chunks = new Set<number>();
-      const none = new Uint8Array(itemSize);
-      for (const { index } of valuesSet === 0 ? [] : editsOf(facts, extents, none)) chunks.add(index);
-      const sizes = [...chunks].map((index) => Math.min(chunkSize, nbytes - index * chunkSize));
-      return {
-        valuesSet,
-        chunksRewritten: chunks.size,
-        nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0),
-      };
-    });
+  protected override costOfSet(extents: readonly Extent[], valuesSet: number): ChangeCost {
+    const { chunkSize, nbytes } = this.#state;
+    const { itemSize } = this.dtype;
+    const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
+    const edits = valuesSet === 0 ? [] : editsOf(facts, extents, new Uint8Array(itemSize));
+    const chunks = new Set([...edits].map(({ index }) => index));
+    const sizes = [...chunks].map((index) => Math.min(chunkSize, nbytes - index * chunkSize));
+    return { chunksRewritten: chunks.size, nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0) };
   }
 
   override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    return this.line.run(async () => {
-      await this.commit(options);
-      const path = this.store.describe(this.path);
-      const plan = planDeletion(path, this.#shape, this.dtype.itemSize, start, end);
+    return this.onCommit(options, async () => {
+      const plan = await this.planDelete(start, end);
       if (plan.rowsDeleted > 0) await this.#moveRows(start, end, options);
       return plan.rowsRewritten;
     });
@@ -256,8 +224,7 @@ export class BloscpackFile extends QueuedEditor {
 
   /** Changes the metadata. */
   override setAttributes(changes: AttributeChanges): Promise<void> {
-    return this.line.run(async () => {
-      await this.commit({});
+    return this.onCommit({}, async () => {
       const { metadata } = this.#state;
       if (
         metadata !== undefined &&
@@ -282,8 +249,7 @@ export class BloscpackFile extends QueuedEditor {
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
-    return this.line.run(async (): Promise<Selected<S>> => {
-      await this.commit(options);
+    return this.onCommit(options, async (): Promise<Selected<S>> => {
       const { archive } = this.#state;
       if (archive.kind === "array") return archive.get<S>(selection, options);
       throw this.unsupported("get");
@@ -291,8 +257,7 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.line.run(async () => {
-      await this.commit(options);
+    return this.onCommit(options, async () => {
       const { archive } = this.#state;
       if (archive.kind === "array") return archive.getBytes(selection, options);
       const [extent] = resolveSelection(selection, this.#shape);
@@ -364,8 +329,8 @@ export class BloscpackFile extends QueuedEditor {
     // The last chunk is never empty.
     const kept = Math.max(0, rest > 0 ? Math.floor(from / chunkSize) : Math.ceil(from / chunkSize) - 1);
     const source = (async function* () {
-      yield* readBytes(state, kept * chunkSize, from, options);
-      yield* readBytes(state, to, state.nbytes, options);
+      yield* readInPieces(state, kept * chunkSize, from, options);
+      yield* readInPieces(state, to, state.nbytes, options);
     })();
     const pieces = cutPieces(source, chunkSize, options.signal);
     await this.#rewrite(kept, encodeChunks(pieces, checksum, undefined, compression), options);
@@ -374,7 +339,7 @@ export class BloscpackFile extends QueuedEditor {
   /** The chunks from `first` on: those with edits encoded again, the others as stored. */
   async *#editedChunks(
     first: number,
-    edits: ReadonlyMap<number, readonly ByteEdit[]>,
+    edits: WaitingEdits,
     options: LongOptions,
   ): AsyncGenerator<StoredChunk> {
     const { archive, nchunks, nbytes, header } = this.#state;
@@ -383,8 +348,8 @@ export class BloscpackFile extends QueuedEditor {
     for (let index = first; index < nchunks; index++) {
       options.signal?.throwIfAborted();
       const [from, to] = [index * chunkSize, Math.min(nbytes, (index + 1) * chunkSize)];
-      const changes = edits.get(index);
-      if (changes === undefined) {
+      const changes = edits.of(index);
+      if (changes.length === 0) {
         for await (const { bytes } of archive.encodedChunks(index, index + 1, { signal: options.signal })) {
           const own = bytes.slice();
           yield { bytes: own, digest: digest(own), nbytes: to - from };
@@ -421,16 +386,6 @@ export class BloscpackFile extends QueuedEditor {
   async #read(): Promise<void> {
     this.#state = await readState(this.store, this.path, { signal: this.#options.signal });
   }
-}
-
-async function* readBytes(
-  { archive }: BloscpackState,
-  start: number,
-  end: number,
-  { signal }: LongOptions,
-): AsyncGenerator<Uint8Array> {
-  for (let at = start; at < end; at += READ_BYTES)
-    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal });
 }
 
 function* zeros(length: number): Generator<Uint8Array> {

@@ -1,9 +1,10 @@
 /** Cuts a stream of bytes into pieces of one size. Knows nothing of formats. */
 
+import type { ChunkedArchive } from "../../archive/kinds/types.ts";
 import { encodeAhead, encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { readPieces } from "../../store/source.ts";
-import type { PutSource } from "../../store/types.ts";
+import type { PutSource, StoreOptions } from "../../store/types.ts";
 
 /** The first buffer. It grows with the bytes that arrive, never because of a stated size. */
 const FIRST_BUFFER = 1 << 16;
@@ -53,6 +54,22 @@ function grown(
   const larger = new Uint8Array(Math.min(most, Math.max(needed, buffer.length * 2)));
   larger.set(buffer.subarray(0, filled));
   return larger;
+}
+
+/** Bytes read at once when rows move. */
+export const READ_BYTES: number = 4 << 20;
+
+/** The decoded bytes `[start, end)` of an archive, in pieces. */
+export async function* readInPieces(
+  { archive }: { readonly archive: Pick<ChunkedArchive, "readBytes"> },
+  start: number,
+  end: number,
+  { signal }: StoreOptions,
+): AsyncGenerator<Uint8Array> {
+  for (let at = start; at < end; at += READ_BYTES) {
+    signal?.throwIfAborted();
+    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal });
+  }
 }
 
 // Encodes pieces of bytes as Blosc chunks, in order: one after the other in this thread, or several at a time elsewhere.

@@ -50,6 +50,39 @@ export function* editsOf(
   }
 }
 
+/** Most changes that wait in memory. */
+export const MAX_EDITS: number = 1 << 18;
+
+/** Changes that wait in memory, by chunk, in the order in which they were made. */
+export class WaitingEdits {
+  readonly #byChunk = new Map<number, ByteEdit[]>();
+  count = 0;
+  bytes = 0;
+
+  add({ index, edit }: ChunkEdit): void {
+    const edits = this.#byChunk.get(index);
+    if (edits === undefined) this.#byChunk.set(index, [edit]);
+    else edits.push(edit);
+    this.count++;
+    this.bytes += edit.bytes.length;
+  }
+
+  /** The chunks with changes, in order. */
+  get chunks(): readonly number[] {
+    return [...this.#byChunk.keys()].sort((a, b) => a - b);
+  }
+
+  /** The changes of a chunk. */
+  of(index: number): readonly ByteEdit[] {
+    return this.#byChunk.get(index) ?? [];
+  }
+
+  clear(): void {
+    this.#byChunk.clear();
+    [this.count, this.bytes] = [0, 0];
+  }
+}
+
 /** The item rotated to begin at one of its bytes. */
 function turned(item: Uint8Array, from: number): Uint8Array {
   const at = from % item.length;
