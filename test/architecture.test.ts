@@ -169,17 +169,17 @@ const LATER: Readonly<Record<string, number>> = {
   tables: 1_621,
   codec2: 1_652,
   pool: 532,
-  scan: 2_144,
+  scan: 2_142,
   plan: 2_476,
   queue: 575,
-  page: 5_448,
+  page: 5_445,
   places: 864,
   buckets: 1_471,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_750, bar: 58_000 },
+  lines: { limit: 85_676, bar: 58_000 },
   files: { limit: 372, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -5,7 +5,7 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { createArray } from "../../build/src/node/write.js";
+import { create as createArray } from "../../build/src/node/edit.js";
 import { printTable, saveResults, workFolder } from "../report.mjs";
 
 const ROWS = 8_000_000;

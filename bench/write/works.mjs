@@ -15,8 +15,8 @@ import {
 import { open as openFile } from "node:fs/promises";
 import { join } from "node:path";
 import { open } from "../../build/src/index.js";
+import { create as createArray, edit as openWritable } from "../../build/src/node/edit.js";
 import { FileStore } from "../../build/src/node/index.js";
-import { createArray, openWritable } from "../../build/src/node/write.js";
 import { createArray as createIn } from "../../build/src/write/array/create.js";
 import { median } from "../report.mjs";
 import { randomNumbers, SAMPLES } from "../samples.mjs";
@@ -60,7 +60,7 @@ async function fill(array, count) {
   await array.flush();
 }
 
-const settings = (expectedlen) => ({ dtype, expectedlen, cparams });
+const settings = (expectedLength) => ({ dtype, expectedLength, compressor: cparams });
 
 /** The array that remains under `large` is used by the later works. */
 async function append() {
@@ -212,7 +212,7 @@ async function compact() {
 
 async function openMany() {
   const path = place("many");
-  const array = await createArray(path, { dtype: "<f8", chunklen: 1, superchunklen: 1 });
+  const array = await createArray(path, { dtype: "<f8", chunkLength: 1, superchunkLength: 1 });
   await array.append(new Float64Array(3));
   await array.close();
   // The files themselves are not read.

@@ -26,7 +26,7 @@ import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
 import { type Editable, type EditFormat, shapeOf } from "../write/editable.ts";
 import { clearPlace } from "../write/layout/clear-place.ts";
-import { type CompressionOptions, cutOptionsOf } from "../write/layout/settings.ts";
+import { type CompressionOptions, checkChunkSettings } from "../write/layout/settings.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
@@ -212,7 +212,7 @@ export async function create(
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
     throw badArgument("attrs", options.attrs, "an object");
   options.signal?.throwIfAborted();
-  cutOptionsOf({ compressor: options.compressor });
+  checkChunkSettings({ compressor: options.compressor });
   const foreign = Object.values(OWN).flat();
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)
@@ -261,17 +261,15 @@ async function createBlz(
   dtype: DType,
   options: NewOptions,
 ): Promise<Editable> {
-  const { compressor, chunkLength, superchunkLength, expectedLength, fillValue, lock, ...rest } = options;
-  const [rows = 0, ...rowShape] = rest.shape;
+  const { shape, expectedLength, lock } = options;
+  const [rows = 0, ...rowShape] = shape;
   const isEmpty = elementsOf(rowShape) * dtype.itemSize === 0;
   const array = await createArray(store, path, {
-    ...cutOptionsOf({ compressor, chunkLength, superchunkLength }),
-    ...rest,
+    ...options,
     // Rows without bytes are counted at once.
-    shape: isEmpty ? rest.shape : [0, ...rowShape],
+    shape: isEmpty ? shape : [0, ...rowShape],
     dtype,
-    expectedlen: expectedLength ?? (rows > 0 ? rows : undefined),
-    dflt: fillValue,
+    expectedLength: expectedLength ?? (rows > 0 ? rows : undefined),
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
     openPlace: options.openPlace ?? placesOf(options),
   });
@@ -439,8 +437,8 @@ async function makeBcolz(
 ): Promise<void> {
   const [rows = 0, ...rowShape] = options.shape;
   const settings = {
-    ...cutOptionsOf({ compressor, chunkLength }),
-    expectedlen: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
+    ...{ compressor, chunkLength },
+    expectedLength: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
     attrs,
     signal,
     encoder: options.encoder,
@@ -461,7 +459,7 @@ async function makeBcolz(
       options.data === undefined
         ? repeated(dtype, rowShape, dflt)
         : readRows(options.data, { dtype, rowShape });
-    await createCarray(store, path, { dtype, rowShape, data }, { ...settings, dflt: fillValue });
+    await createCarray(store, path, { dtype, rowShape, data }, { ...settings, fillValue });
     return;
   }
   const given = options.data === undefined ? undefined : columnSources(options.data, dtype);
@@ -473,7 +471,7 @@ async function makeBcolz(
       dtype: own,
       rowShape: shape,
       data: given?.[i] ?? repeated(own, shape, dflt),
-      options: { dflt },
+      options: { fillValue: dflt },
     };
   });
   await createTable(store, path, columns, settings);

@@ -2,6 +2,8 @@
 
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
+import { liveViews } from "../dual/live.ts";
+import type { MirrorCosts } from "../dual/live-view.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import { type CreateOptions, type EditOptions, OPTIONS } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
@@ -10,11 +12,14 @@ import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
+import type { MirrorMaker } from "../write/array/array-writer.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
-import type { Editable } from "../write/editable.ts";
+import type { Editable, PublishPolicy } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
+import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   addressOf,
@@ -26,7 +31,20 @@ import {
 } from "./locate.ts";
 import { accessOf } from "./open.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
-import { type MirrorPathOptions, mirrorOf } from "./write.ts";
+
+/** Options for arrays whose folder is kept as a Zarr array as well (`zarr` of {@link create}). */
+export interface MirrorPathOptions {
+  /**
+   * When flushed rows become visible as Zarr: at every flush (default), with every full superchunk, or at a flush that many seconds after
+   * the last time. `close` publishes everything. Each time, the open end of the array and every superchunk with changed values are written
+   * as shards: publishing less often writes fewer bytes.
+   */
+  readonly publish?: PublishPolicy | undefined;
+  /** Counts the cost of publishing. */
+  readonly mirrorCosts?: MirrorCosts | undefined;
+  /** Compares every chunk of every shard on opening, and repairs differences (default false). */
+  readonly looksAtAll?: boolean | undefined;
+}
 
 /** Options of {@link edit}. */
 export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
@@ -191,4 +209,19 @@ function closing(store: WritableStore, lock: WriterLock | undefined): WriterLock
       await lock?.release();
     },
   };
+}
+
+/** Keeps an array at a path a Zarr array as well; undefined in a bucket, where objects have only one name. */
+export function mirrorOf(
+  store: WritableStore,
+  path: string,
+  { publish, mirrorCosts, looksAtAll }: MirrorPathOptions,
+): MirrorMaker | undefined {
+  if (isBucketAddress(path)) return undefined;
+  return liveViews({
+    files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
+    publish,
+    costs: mirrorCosts,
+    all: looksAtAll,
+  });
 }

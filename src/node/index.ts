@@ -23,7 +23,13 @@ export {
   planConversion,
 } from "./convert.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
-export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
+export {
+  type CreatePathOptions,
+  create,
+  type EditPathOptions,
+  edit,
+  type MirrorPathOptions,
+} from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
 export type { RepositoryOptions } from "./icechunk/icechunk.ts";
@@ -55,6 +61,7 @@ export {
   type SetContainer,
   setContainer,
 } from "./references.ts";
+export { type RepairPathOptions, repairArray } from "./repair.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
 export {
   type CarryTarget,
@@ -75,4 +82,3 @@ export {
   type VirtualizeResult,
   virtualize,
 } from "./virtualize.ts";
-export { type MirrorPathOptions, type RepairPathOptions, repairArray } from "./write.ts";

@@ -21,7 +21,7 @@ async function made(): Promise<MemoryStore> {
     ["a", "<i4"],
     ["b", "<f8"],
   ];
-  const array = await createArray(store, "n", { dtype, chunklen: 10, superchunklen: 4 });
+  const array = await createArray(store, "n", { dtype, chunkLength: 10, superchunkLength: 4 });
   await array.append(rows);
   await array.close();
   return store;

@@ -184,7 +184,7 @@ test("a power cut at any moment keeps every acknowledged row, and of a conversio
   const sources = fileURLToPath(new URL("../../src", import.meta.url));
   await build({
     stdin: {
-      contents: `export { createArray } from "./node/write.ts"; export { openArchive as open, locateTarget } from "./node/index.ts";
+      contents: `export { create as createArray, openArchive as open, locateTarget } from "./node/index.ts";
       export { convert } from "./convert/run/convert.ts";`,
       resolveDir: sources,
       loader: "ts",

@@ -9,7 +9,12 @@ function itemOf(row) {
   return again ^ (again >>> 13);
 }
 const valuesFrom = (first, count) => Int32Array.from({ length: count }, (_, i) => itemOf(first + i));
-const array = await createArray(path, { dtype: "<i4", chunklen: 1 << 17, superchunklen: 8, threads: 0 });
+const array = await createArray(path, {
+  dtype: "<i4",
+  chunkLength: 1 << 17,
+  superchunkLength: 8,
+  threads: 0,
+});
 globalThis.noteMoment("rows 0");
 for (const rows of [700_000, 1_300_000, 10, 900_001]) {
   globalThis.noteMoment(`appending ${array.length + rows}`);

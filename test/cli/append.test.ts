@@ -5,8 +5,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { openArchive } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -192,7 +192,7 @@ describe("resize, attrs", () => {
 
 describe("append --shared", () => {
   it("reports what this process appended, declares the array shared, and accepts only arrays of superchunks", async () => {
-    await (await createArray(at("many"), { dtype: "<f8", chunklen: 8 })).close();
+    await (await createArray(at("many"), { dtype: "<f8", chunkLength: 8 })).close();
     for (const first of [0, 5])
       expect(await json(["append", at("many"), "-", "--shared", "--lease", "60"], doubles(first, 5))).toEqual(
         {

@@ -3,8 +3,8 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { open } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { lockFromAfar } from "./foreign-lock.ts";
@@ -17,7 +17,7 @@ beforeEach(async () => {
   folder = temporaryFolder();
   cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
   cpSync(findFixture("ctable/bcolz-mixed").file, at("table"), { recursive: true });
-  const root = await createArray(at("root"), { dtype: "<f8", dflt: -1.5 });
+  const root = await createArray(at("root"), { dtype: "<f8", fillValue: -1.5 });
   await root.append(Float64Array.from({ length: 150 }, (_, i) => i));
   await root.close();
 });

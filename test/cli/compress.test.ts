@@ -6,8 +6,8 @@ import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.t
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { open } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";

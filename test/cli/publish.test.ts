@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parsePublish } from "../../cli/input/array-options.ts";
 import { parseDType } from "../../src/format/dtype.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -22,7 +22,7 @@ test.each([
 ] as const)("--publish %s shows rows when it says so, and all rows at the end", async (when, expected) => {
   const path = join(await makeFolder(), "live");
   const dtype = parseDType("<i4", "test");
-  const settings = { dtype, chunklen: 2, superchunklen: 2, zarr: true };
+  const settings = { dtype, chunkLength: 2, superchunkLength: 2, zarr: true };
   const publish = when === "full" ? "full" : "flush";
   const array = await createArray(path, { ...settings, publish });
   const store = new FileStore(path);

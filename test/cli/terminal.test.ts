@@ -7,7 +7,7 @@ import { drawBar } from "../../cli/output/progress.ts";
 import { fitEnd, padEnd, textWidth } from "../../cli/output/text-width.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { createArray } from "../../src/node/write.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 

@@ -4,8 +4,8 @@
  */
 
 const [, , path, entry, modify, most = "37"] = process.argv;
-const { openWritable } = await import(entry);
-const array = await openWritable(path, { threads: 0, modify });
+const { edit } = await import(entry);
+const array = await edit(path, { threads: 0, modify });
 let sign = array.length > 0 && (await array.get([-1])) < 0 ? -1 : 1;
 process.stdout.write(`open ${array.length}\n`);
 let random = process.pid;

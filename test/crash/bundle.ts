@@ -17,10 +17,7 @@ export async function bundleLibrary(outfile: string): Promise<void> {
   await build({ ...common, stdin: { contents, resolveDir: sources, loader: "ts" }, outfile });
 }
 
-/**
- * Bundles the part that writes arrays in folders (`write`), or that edits anything (`edit`), which starts faster
- * than the whole library.
- */
-export async function bundleWriting(outfile: string, name: "write" | "edit" = "write"): Promise<void> {
-  await build({ ...common, entryPoints: [`${sources}/node/${name}.ts`], outfile });
+/** Bundles the part that edits, which starts faster than the whole library. */
+export async function bundleWriting(outfile: string): Promise<void> {
+  await build({ ...common, entryPoints: [`${sources}/node/edit.ts`], outfile });
 }

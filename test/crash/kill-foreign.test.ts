@@ -101,7 +101,7 @@ const KINDS: readonly [
 ][] = [
   [
     "carray",
-    (store) => createCarray(store, "a", { dtype: INT, data: numbers(50) }, { chunklen: 16 }),
+    (store) => createCarray(store, "a", { dtype: INT, data: numbers(50) }, { chunkLength: 16 }),
     lookAtCarray,
     (store, rows) => appendRows(store, "a", numbers(9, rows)),
     /^(?:a|a\/(?:data|meta|__attrs__|meta\/sizes|meta\/storage|data\/__\d+\.blp))$/,
@@ -116,7 +116,7 @@ const KINDS: readonly [
           { name: "id", dtype: INT, data: numbers(50) },
           { name: "price", dtype: FLOAT, data: doubles(50) },
         ],
-        { chunklen: 16 },
+        { chunkLength: 16 },
       ),
     lookAtTable,
     (store, rows) => appendRows(store, "a", { id: numbers(9, rows), price: doubles(9, rows) }),

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { STAGE } from "../../src/node/fs/fs-write.ts";
 import { open } from "../../src/node/index.ts";
-import { createArray, openWritable } from "../../src/node/write.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { bundleWriting } from "./bundle.ts";
@@ -45,8 +46,8 @@ test.each([
     const path = join(folder, modify);
     const array = await createArray(path, {
       dtype: "<i4",
-      chunklen: modify === "patch" ? 16 : 64,
-      superchunklen: 8,
+      chunkLength: modify === "patch" ? 16 : 64,
+      superchunkLength: 8,
       threads: 0,
     });
     await array.close();
@@ -72,7 +73,7 @@ test.each([
     // The lock of the dead process is taken over, and what it left is removed.
     const writer = await openWritable(path, { threads: 0 });
     await writer.compact();
-    expect((await writer.verify()).findings).toEqual([]);
+    expect((await (writer as WritableArray).verify()).findings).toEqual([]);
     await writer.close();
     const files = fs.readdirSync(join(path, "data"));
     expect(files.sort()).toEqual(
@@ -90,7 +91,12 @@ test("the same holds for long superchunks, written past the cache", async () => 
   const most = 1_200_000;
   // Stored, so that a superchunk is as long as its rows.
   const cparams = { cname: "lz4", clevel: 0, shuffle: "noshuffle" } as const;
-  const array = await createArray(path, { dtype: "<i4", chunklen: 65_536, superchunklen: 16, cparams });
+  const array = await createArray(path, {
+    dtype: "<i4",
+    chunkLength: 65_536,
+    superchunkLength: 16,
+    compressor: cparams,
+  });
   await array.close();
   const random = randomFrom(2);
   let total = 0;

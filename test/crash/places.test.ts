@@ -25,7 +25,7 @@ const STRIDE = sweep(1, 4);
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
 
-const SMALL: CreateOptions = { dtype: "<i4", chunklen: 4, superchunklen: 4 };
+const SMALL: CreateOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
 
 type Operation = (array: WritableArray) => Promise<unknown>;
 
@@ -139,7 +139,7 @@ test("a power cut while an array with places is created leaves no array or a who
     const store = new VolatileStore([], { failAt, random: randomFrom(failAt) });
     const openPlace = placesIn(store);
     try {
-      const options = { ...SMALL, places: [COLD, SLOW], shape: 40, dflt: 3, openPlace };
+      const options = { ...SMALL, places: [COLD, SLOW], shape: 40, fillValue: 3, openPlace };
       await (await createArray(store, "", options)).abandon();
     } catch (error) {
       if (!store.isDead) throw error;

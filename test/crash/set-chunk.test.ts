@@ -22,7 +22,7 @@ function data(kind: "zeros" | "ramp" | "noise", seed: number): Uint8Array {
 
 async function superchunk(): Promise<Uint8Array> {
   const store = new MemoryStore();
-  const array = await createArray(store, "", { dtype: "|u1", chunklen: NBYTES, superchunklen: 6 });
+  const array = await createArray(store, "", { dtype: "|u1", chunkLength: NBYTES, superchunkLength: 6 });
   for (let i = 0; i < 4; i++) await array.append(data("ramp", i));
   await array.close();
   return (await store.get("data/__1__.bin")) ?? new Uint8Array(0);

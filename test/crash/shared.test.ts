@@ -19,7 +19,7 @@ let entry: string;
 beforeAll(async () => {
   folder = temporaryFolder();
   entry = join(folder, "superchunk.mjs");
-  await bundleWriting(entry, "edit");
+  await bundleWriting(entry);
 });
 
 test("[FG-17] [FG-18] after processes that share an array are killed, the acknowledged rows of all are there once, in the order of each process", async () => {

@@ -33,7 +33,7 @@ const ramp = (first: number, count: number): Int32Array =>
 
 /** Chunks of 4 rows, superchunks of 4 chunks; merged, shrunk and patched parts. */
 const PLAIN: Start = {
-  options: { dtype: "<i4", chunklen: 4, superchunklen: 4, attrs: { a: 1 } },
+  options: { dtype: "<i4", chunkLength: 4, superchunkLength: 4, attrs: { a: 1 } },
   before: async (array) => {
     for (const count of [40, 5, 3, 9, 2]) {
       await array.append(ramp(count * 100, count));
@@ -61,7 +61,7 @@ const FIELDS = [
 ] as const;
 
 const NESTED: Start = {
-  options: { dtype: FIELDS as never, chunklen: 3, superchunklen: 3, checksum: "sha256" },
+  options: { dtype: FIELDS as never, chunkLength: 3, superchunkLength: 3, checksum: "sha256" },
   before: async (array) => {
     for (let i = 0; i < 4; i++) {
       await array.append([
@@ -85,7 +85,7 @@ const noise = (count: number, seed: number): Int32Array => {
 
 /** Chunks of 64 rows, which compress. */
 const LONG: Start = {
-  options: { dtype: "<i4", chunklen: 64, superchunklen: 3 },
+  options: { dtype: "<i4", chunkLength: 64, superchunkLength: 3 },
   before: async (array) => {
     await array.append(ramp(0, 500));
     await array.flush();
@@ -285,7 +285,7 @@ test("a power cut while an array is created leaves no array or a whole one", asy
   for (let failAt = 1, isDone = false; !isDone; failAt++) {
     const store = new VolatileStore([], { failAt, random: randomFrom(failAt) });
     try {
-      await createArray(store, "", { ...PLAIN.options, shape: 30, dflt: 9 });
+      await createArray(store, "", { ...PLAIN.options, shape: 30, fillValue: 9 });
     } catch (error) {
       if (!store.isDead) throw error;
     }

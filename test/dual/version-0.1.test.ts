@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { edit as openWritable } from "../../src/node/edit.ts";
 import { FileStore, link, unlink, verifyLinkAt } from "../../src/node/index.ts";
-import { openWritable } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { temporaryFolder } from "../folder.ts";
 

@@ -22,9 +22,9 @@ async function smallArray(): Promise<MemoryStore> {
   const store = new MemoryStore();
   const array = await createArray(store, "", {
     dtype: "|u1",
-    chunklen: 4,
-    superchunklen: 3,
-    cparams: { clevel: 0, shuffle: "noshuffle" },
+    chunkLength: 4,
+    superchunkLength: 3,
+    compressor: { clevel: 0, shuffle: "noshuffle" },
   });
   await array.append(utf8("abcdef"));
   await array.close();

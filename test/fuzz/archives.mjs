@@ -145,7 +145,7 @@ async function makeCarray(store, path, values, choices) {
   const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
   const cuts = [0, below(rows + 1), below(rows + 1), rows].sort((a, b) => a - b);
   const part = (i) => bytes.slice(cuts[i] * rowBytes, cuts[i + 1] * rowBytes);
-  const options = { chunklen: 1 + below(pick([3, 20, 70])), cparams: compression(choices), attrs };
+  const options = { chunkLength: 1 + below(pick([3, 20, 70])), compressor: compression(choices), attrs };
   values.made = options;
   await createCarray(store, path, { dtype, rowShape, data: part(0) }, options);
   const array = await edit(store, path);
@@ -158,11 +158,11 @@ async function makeSuperchunks(store, path, values, choices) {
   const { spelled, dtype, rowShape, rows, bytes, attrs } = values;
   const options = {
     ...{ dtype: spelled, shape: [0, ...rowShape], attrs, columns: below(2) === 0 },
-    chunklen: 1 + below(pick([3, 20, 70])),
-    superchunklen: 1 + below(6),
-    ...(below(3) === 0 ? { dflt: randomDefault(dtype, choices) } : {}),
+    chunkLength: 1 + below(pick([3, 20, 70])),
+    superchunkLength: 1 + below(6),
+    ...(below(3) === 0 ? { fillValue: randomDefault(dtype, choices) } : {}),
     checksum: pick(CHECKSUMS),
-    cparams: compression(choices),
+    compressor: compression(choices),
   };
   values.made = options;
   const array = await createArray(store, path, options);
@@ -253,7 +253,7 @@ export async function makeTable(store, path, choices) {
     store,
     path,
     columns.map(({ name, dtype, rowShape, bytes, attrs }) => {
-      const options = { chunklen: 1 + below(30), cparams: compression(choices), attrs };
+      const options = { chunkLength: 1 + below(30), compressor: compression(choices), attrs };
       return { name, dtype, rowShape, data: bytes, options };
     }),
   );

@@ -1,7 +1,7 @@
 /** Archives joined where a short chunk is in the middle, read by every reader of Zarr v3 that knows the grid. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { createArray } from "../../src/node/write.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { runCommand } from "./command.ts";
 import { lastLines } from "./program.ts";
 import type { SuiteContext } from "./suite.ts";
@@ -16,7 +16,7 @@ export async function checkJoined({ checks, folder, peer }: SuiteContext): Promi
   let count = 0;
   for (const [i, rows] of ROWS.entries()) {
     const source = join(folder, `part-${i}`);
-    const array = await createArray(source, { dtype: "<f8", shape: [0], chunklen: 10 });
+    const array = await createArray(source, { dtype: "<f8", shape: [0], chunkLength: 10 });
     const from = count;
     await array.append(Float64Array.from({ length: rows }, (_, k) => Math.sqrt(from + k)));
     await array.close();

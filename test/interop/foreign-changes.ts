@@ -30,7 +30,7 @@ async function changeOurArray({ checks, folder, peer }: SuiteContext, name: Peer
     store,
     "",
     { dtype: dtypeOf("<f8"), data: rows },
-    { chunklen: 32, dflt: 2.5, attrs: { a: 1, b: "é", c: [1.5] } },
+    { chunkLength: 32, fillValue: 2.5, attrs: { a: 1, b: "é", c: [1.5] } },
   );
   await resizeRows(store, "", 40);
   await resizeRows(store, "", 110);
@@ -88,9 +88,9 @@ async function changeTable({ checks, folder, peer }: SuiteContext, name: PeerNam
     store,
     "",
     [
-      { name: "id", dtype: dtypeOf("<f8"), data: rows, options: { chunklen: 16 } },
+      { name: "id", dtype: dtypeOf("<f8"), data: rows, options: { chunkLength: 16 } },
       { name: "gone", dtype: dtypeOf("<f8"), data: rows },
-      { name: "price", dtype: dtypeOf("<f8"), data: rows, options: { dflt: -1 } },
+      { name: "price", dtype: dtypeOf("<f8"), data: rows, options: { fillValue: -1 } },
     ],
     { attrs: { a: 1, b: 2 } },
   );

@@ -277,7 +277,7 @@ async function shareArrays(
         store,
         key,
         { dtype: type, rowShape, data: part(0, 75) },
-        { chunklen: 32, attrs: { i } },
+        { chunkLength: 32, attrs: { i } },
       );
       await appendRows(store, key, part(75, 150));
       await trimRows(store, key, 50);
@@ -340,8 +340,8 @@ async function shareTable(
     store,
     "",
     [
-      { name: "id", dtype: dtypeOf("<i4"), data: first.id, options: { chunklen: 16 } },
-      { name: "price", dtype: dtypeOf("<f8"), data: first.price, options: { chunklen: 7 } },
+      { name: "id", dtype: dtypeOf("<i4"), data: first.id, options: { chunkLength: 16 } },
+      { name: "price", dtype: dtypeOf("<f8"), data: first.price, options: { chunkLength: 7 } },
       { name: "tag", dtype: dtypeOf("|S5"), data: first.tag },
     ],
     { attrs: { source: "é" } },

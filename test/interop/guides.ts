@@ -7,8 +7,8 @@ import { spawn } from "node:child_process";
 import { chmod, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { create as createArray } from "../../src/node/edit.ts";
 import { openArchive, S3Store } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { parseContainers } from "../../src/references/containers/containers.ts";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "../node/s3/server.ts";
@@ -126,7 +126,7 @@ async function makeWorld(
     [2025, "2025.bcolz"],
     [2026, "prices"],
   ] as const) {
-    const array = await createArray(join(work, name), { dtype: "<f8", shape: [0], chunklen: 10 });
+    const array = await createArray(join(work, name), { dtype: "<f8", shape: [0], chunkLength: 10 });
     await array.append(Float64Array.from({ length: 40 }, (_, i) => year + i));
     await array.close();
   }

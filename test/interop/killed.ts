@@ -43,7 +43,7 @@ const KINDS: readonly Kind[] = [
     name: "carray",
     dtype: "<i4",
     make: (store) =>
-      createCarray(store, "a", { dtype: parseDType("<i4", ""), data: numbers(50) }, { chunklen: 16 }),
+      createCarray(store, "a", { dtype: parseDType("<i4", ""), data: numbers(50) }, { chunkLength: 16 }),
     bytesOf: numbers,
   },
   {
@@ -64,7 +64,7 @@ const KINDS: readonly Kind[] = [
             data: new Uint8Array(Float64Array.from({ length: 50 }, (_, i) => i).buffer),
           },
         ],
-        { chunklen: 16 },
+        { chunkLength: 16 },
       ),
     bytesOf: tableRows,
   },

@@ -3,8 +3,8 @@
  * compacted, also to other chunks: they get right values or errors, and never a wrong value.
  */
 import { join } from "node:path";
+import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
-import { createArray, openWritable } from "../../src/node/write.ts";
 import type { ChunkSettings } from "../../src/write/layout/settings.ts";
 import type { Suite } from "./suite.ts";
 
@@ -23,9 +23,9 @@ export const live: Suite = {
       const path = join(folder, name.split(",")[0] ?? name);
       const start = await createArray(path, {
         dtype: "<i8",
-        chunklen: 500,
-        superchunklen: 4,
-        dflt: -1,
+        chunkLength: 500,
+        superchunkLength: 4,
+        fillValue: -1,
         zarr: true,
         threads: 0,
       });

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { parseDType } from "../../src/format/dtype.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { ExpectedValues } from "./expectations.ts";
@@ -38,7 +38,7 @@ export async function makeArchives(folder: string): Promise<readonly MadeArchive
   // Three superchunks, the last chunk short, rows of more dimensions, and the other byte order.
   await add("superchunks", ">f4", [21, 3, 2], async (data) => {
     const path = join(folder, "superchunks");
-    const options = { dtype: ">f4", shape: [0, 3, 2], chunklen: 4, superchunklen: 2 };
+    const options = { dtype: ">f4", shape: [0, 3, 2], chunkLength: 4, superchunkLength: 2 };
     const array = await createArray(path, options);
     await array.append(data);
     await array.close();
@@ -48,7 +48,7 @@ export async function makeArchives(folder: string): Promise<readonly MadeArchive
     compressArray({ dtype: type("<i4"), shape: [9, 5], data }, store, "unaligned.blp", { chunkSize: 64 }),
   );
   await add("carray", ">i2", [50, 3], (data) =>
-    createCarray(store, "carray", { dtype: type(">i2"), rowShape: [3], data }, { chunklen: 16 }),
+    createCarray(store, "carray", { dtype: type(">i2"), rowShape: [3], data }, { chunkLength: 16 }),
   );
   await store.close();
   return made;

@@ -105,7 +105,12 @@ async function makeJobs(folder: string): Promise<ParquetJob[]> {
     for (const rows of [0, 1, 1000]) {
       const data = makeValues("<f8", rows * rowShape.reduce((product, n) => product * n, 1));
       const name = `rows-${rows}-${rowShape.join("x")}`;
-      await createCarray(store, name, { dtype: parseDType("<f8", "made"), rowShape, data }, { chunklen: 96 });
+      await createCarray(
+        store,
+        name,
+        { dtype: parseDType("<f8", "made"), rowShape, data },
+        { chunkLength: 96 },
+      );
       const sha256 = createHash("sha256").update(data).digest("hex");
       await toJob(name, { dtype: "<f8", shape: [rows, ...rowShape], sha256 });
     }
@@ -134,7 +139,12 @@ async function tableJobs(store: FileStore, folder: string): Promise<ParquetJob[]
     for (const { name: column, dtype, rowShape, chunklen } of COLUMNS) {
       const data = makeValues(dtype, rows * rowShape.reduce<number>((product, n) => product * n, 1));
       const type = parseDType(dtype, "made");
-      await createCarray(store, `${name}/${column}`, { dtype: type, rowShape, data }, { chunklen });
+      await createCarray(
+        store,
+        `${name}/${column}`,
+        { dtype: type, rowShape, data },
+        { chunkLength: chunklen },
+      );
       const sha256 = createHash("sha256").update(data).digest("hex");
       made.push({ column, dtype, shape: [rows, ...rowShape], sha256 });
     }

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { readdir, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { createArray, openWritable } from "../../src/node/write.ts";
+import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
@@ -33,7 +33,7 @@ export async function checkUpdates(
   const { checks, folder } = context;
   const source = join(folder, "growing");
   const target = join(folder, "growing.icechunk");
-  const settings = { dtype: "<i8", shape: [0], chunklen: CHUNK, superchunklen: PER_FILE };
+  const settings = { dtype: "<i8", shape: [0], chunkLength: CHUNK, superchunkLength: PER_FILE };
   const array = await createArray(source, settings);
   await array.close();
   let rows = 0;

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { createArray } from "../../src/node/write.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
 import { prepareEnvironment } from "./environments.ts";
@@ -246,7 +246,7 @@ async function jobsOfYears(
     const own = Float64Array.from({ length: rows }, (_, i) => values.length + i);
     values.push(...own);
     const root = join(folder, "years", year);
-    const array = await createArray(root, { dtype: "<f8", shape: [0], chunklen: 10, superchunklen: 4 });
+    const array = await createArray(root, { dtype: "<f8", shape: [0], chunkLength: 10, superchunkLength: 4 });
     await array.append(own);
     await array.close();
     years.push(root);

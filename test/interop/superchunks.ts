@@ -10,11 +10,11 @@ import { join, relative } from "node:path";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { CHECKSUM_NAMES } from "../../src/format/header.ts";
+import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { FileStore, open } from "../../src/node/index.ts";
-import { createArray, openWritable } from "../../src/node/write.ts";
 import type { CreateOptions } from "../../src/write/array/create.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import type { Editable } from "../../src/write/editable.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
@@ -31,15 +31,15 @@ export const superchunks: Suite = {
 interface History {
   readonly name: string;
   readonly options: CreateOptions;
-  readonly play: (array: WritableArray) => Promise<void>;
+  readonly play: (array: Editable) => Promise<void>;
   readonly modify?: "in-place";
 }
 
 const ramp = (from: number, count: number): Float64Array =>
   Float64Array.from({ length: count }, (_, i) => from + (i >> 3));
-const PLAIN = { dtype: "<f8", chunklen: 100, superchunklen: 5 } as const;
+const PLAIN = { dtype: "<f8", chunkLength: 100, superchunkLength: 5 } as const;
 
-async function append(array: WritableArray, ...counts: readonly number[]): Promise<void> {
+async function append(array: Editable, ...counts: readonly number[]): Promise<void> {
   for (const count of counts) {
     await array.append(ramp(array.length, count));
     await array.flush();
@@ -68,7 +68,7 @@ const HISTORIES: readonly History[] = [
   },
   {
     name: "cut, and grown again",
-    options: { ...PLAIN, dflt: 2.5 },
+    options: { ...PLAIN, fillValue: 2.5 },
     async play(array) {
       await append(array, 1730);
       await array.resize(640);
@@ -79,13 +79,13 @@ const HISTORIES: readonly History[] = [
   ...CHECKSUM_NAMES.map((checksum) => ({
     name: `checksum ${checksum}`,
     options: { ...PLAIN, checksum },
-    play: (array: WritableArray) => append(array, 777),
+    play: (array: Editable) => append(array, 777),
   })),
   // Without snappy, which bloscpack's Blosc was built without.
   ...(["blosclz", "lz4hc", "zlib", "zstd"] as const).map((cname) => ({
     name: `compressor ${cname}`,
-    options: { ...PLAIN, cparams: { cname } },
-    play: (array: WritableArray) => append(array, 777),
+    options: { ...PLAIN, compressor: { cname } },
+    play: (array: Editable) => append(array, 777),
   })),
   {
     name: "columns",
@@ -95,8 +95,8 @@ const HISTORIES: readonly History[] = [
         ["at", ">f8", [2]],
         ["tag", "|S3"],
       ],
-      chunklen: 50,
-      superchunklen: 4,
+      chunkLength: 50,
+      superchunkLength: 4,
     },
     async play(array) {
       for (const count of [333, 21, 2]) {

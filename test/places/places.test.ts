@@ -16,7 +16,7 @@ const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
 
 /** Superchunks of 4 chunks of 4 rows. */
-const SMALL: CreateOptions = { dtype: "<i4", chunklen: 4, superchunklen: 4 };
+const SMALL: CreateOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
 
 /** The layout of the array at the root of a store, and `superchunk` of its `meta/storage`. */
 async function metaOf(store: MemoryStore): Promise<{ sizes: JsonObject; declared: JsonObject }> {
@@ -340,8 +340,8 @@ describe("writing", () => {
     ] as never;
     const array = await createArray(store, "", {
       dtype,
-      chunklen: 2,
-      superchunklen: 2,
+      chunkLength: 2,
+      superchunkLength: 2,
       places: [COLD],
       openPlace,
     });

@@ -2,8 +2,8 @@
 import { cp, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { create as createArray } from "../../src/node/edit.ts";
 import { edit, listContainers, setContainer } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -25,7 +25,7 @@ describe.each(["set.json", "set.parq"])("%s, after the archive changed", (name) 
   it("is reported as out of date by verify and containers, and as up to date after --update", async () => {
     const folder = temporaryFolder();
     const [root, set] = [join(folder, "array"), join(folder, name)];
-    const array = await createArray(root, { dtype: "<i4", chunklen: 8, superchunklen: 4 });
+    const array = await createArray(root, { dtype: "<i4", chunkLength: 8, superchunkLength: 4 });
     await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
     await array.close();
     const allow = ["--allow", folder];

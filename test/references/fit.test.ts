@@ -71,7 +71,7 @@ describe("the last chunk of an array whose rows end inside it", () => {
   it("is cut if the writer padded it and the grid is rectilinear, and refused if others follow", async () => {
     const store = new MemoryStore();
     const data = new Uint8Array(Int32Array.from({ length: 8 }, (_, i) => i).buffer);
-    await createCarray(store, "", { dtype: parseDType("<i4", "test"), data }, { chunklen: 4 });
+    await createCarray(store, "", { dtype: parseDType("<i4", "test"), data }, { chunkLength: 4 });
     // A folder whose last chunk is whole, though not all of its rows count.
     await store.put("meta/sizes", new TextEncoder().encode('{"shape": [6], "nbytes": 24, "cbytes": 64}'));
     const grown = await planReferences(await open(store, ""), { ...LOCATED, rectilinear: true });

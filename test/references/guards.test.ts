@@ -172,7 +172,7 @@ describe("a scan", () => {
       new FileStore(path),
       "",
       { dtype: parseDType("<f8", "test"), data: new Uint8Array(800) },
-      { chunklen: 10 },
+      { chunkLength: 10 },
     );
     async function* disturbed(): AsyncGenerator<ReferencePlan> {
       const each = await planReferences(await open(new FileStore(path), ""), { node: "x" });

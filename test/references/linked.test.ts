@@ -4,8 +4,8 @@ import { cp, readFile, stat, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
+import { create as createArray } from "../../src/node/edit.ts";
 import { openReferences } from "../../src/node/references.ts";
-import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
@@ -99,7 +99,7 @@ describe("virtualize --shards", () => {
 /** An array of rows `first`, `first + 1` …, in files of `perFile` chunks of 10 rows, linked. */
 async function linkedRows(name: string, first: number, rows: number, perFile = 4): Promise<string> {
   const root = join(folder, name);
-  const array = await createArray(root, { dtype: "<i4", chunklen: 10, superchunklen: perFile });
+  const array = await createArray(root, { dtype: "<i4", chunkLength: 10, superchunkLength: perFile });
   await array.append(Int32Array.from({ length: rows }, (_, i) => first + i));
   await array.close();
   expect((await runCli(["link", root])).code).toBe(0);

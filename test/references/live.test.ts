@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { create as createArray } from "../../src/node/edit.ts";
 import { openReferences } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
 import { readThroughView } from "../view/read-view.ts";
@@ -11,7 +11,7 @@ let folder = "";
 
 beforeAll(async () => {
   folder = temporaryFolder();
-  const layout = { dtype: "<i4", shape: [0], chunklen: 10, superchunklen: 4 } as const;
+  const layout = { dtype: "<i4", shape: [0], chunkLength: 10, superchunkLength: 4 } as const;
   const array = await createArray(join(folder, "array"), layout);
   await array.append(values);
   await array.close();

@@ -169,7 +169,7 @@ describe("a table whose columns are opened on demand", () => {
       const size = 8 * shape.reduce((items, n) => items * n, 1);
       return { name, dtype: F8, rowShape: shape.slice(1), data: bytes.subarray(0, size) };
     });
-    await createTable(store, "t", columns, { chunklen: 4 });
+    await createTable(store, "t", columns, { chunkLength: 4 });
     return store;
   };
   const lazyView = (store: MemoryStore, options?: ViewOptions): ZarrView =>

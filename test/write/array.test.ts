@@ -9,8 +9,8 @@ test("appended rows are read back by a reader, for every chunk length", async ()
     const store = new MemoryStore();
     const array = await createArray(store, "a", {
       dtype: "<i4",
-      chunklen,
-      superchunklen: 4,
+      chunkLength: chunklen,
+      superchunkLength: 4,
       attrs: { x: 1 },
     });
     const expected: number[] = [];
@@ -84,7 +84,12 @@ const rowsOf = async (array: { get(): Promise<unknown> }): Promise<number[]> => 
 
 test("a deletion is planned, reports progress, and does not start if it is aborted", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "", { dtype: "<i4", shape: [0, 2], chunklen: 4, superchunklen: 2 });
+  const array = await createArray(store, "", {
+    dtype: "<i4",
+    shape: [0, 2],
+    chunkLength: 4,
+    superchunkLength: 2,
+  });
   await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
   expect(await array.planDelete(5, 8)).toEqual({
     start: 5,
@@ -128,7 +133,12 @@ test("a deletion is planned, reports progress, and does not start if it is abort
 
 test("growing reports progress, and changes nothing if it is aborted", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "", { dtype: "<i4", chunklen: 4, superchunklen: 2, dflt: 7 });
+  const array = await createArray(store, "", {
+    dtype: "<i4",
+    chunkLength: 4,
+    superchunkLength: 2,
+    fillValue: 7,
+  });
   await array.append(Int32Array.of(1, 2, 3));
   const stop = new AbortController();
   const onProgress = ({ done }: { readonly done: number }): void => {
@@ -148,7 +158,7 @@ test("growing reports progress, and changes nothing if it is aborted", async () 
 
 test("a reader gives its generation, and moves to the newest on request", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "", { dtype: "<i4", chunklen: 4 });
+  const array = await createArray(store, "", { dtype: "<i4", chunkLength: 4 });
   await array.append(Int32Array.of(1, 2));
   await array.flush();
   const reader = (await open(store)) as ArrayArchive;
@@ -164,7 +174,7 @@ test("a reader gives its generation, and moves to the newest on request", async 
 
 test("a small superchunk of short chunks is not mostly a table of spare offsets", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "a", { dtype: "<i4", chunklen: 250 });
+  const array = await createArray(store, "a", { dtype: "<i4", chunkLength: 250 });
   await array.append(Int32Array.from({ length: 300 }, (_, i) => i * 77_777));
   await array.flush();
   expect(array.superchunkLength).toBe(512);

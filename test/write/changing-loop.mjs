@@ -5,8 +5,8 @@
 import { createHash } from "node:crypto";
 
 const [, , path, entry, modify, steps, seed] = process.argv;
-const { openWritable } = await import(entry);
-const array = await openWritable(path, { threads: 0, modify });
+const { edit } = await import(entry);
+const array = await edit(path, { threads: 0, modify });
 let rows = new Int32Array(0);
 let next = 1;
 let random = Number(seed);

@@ -24,7 +24,7 @@ function ignoringCase(store: WritableStore): WritableStore {
 }
 
 const INT = parseDType("<i4", "");
-const CUTS = { chunklen: 2, superchunklen: 2 };
+const CUTS = { chunkLength: 2, superchunkLength: 2 };
 
 async function made(store: WritableStore, second = "é"): Promise<WritableArray> {
   const dtype = [

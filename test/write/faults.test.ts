@@ -7,8 +7,8 @@ import { open as openIn } from "../../src/archive/open/open.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
+import * as node from "../../src/node/edit.ts";
 import { open as openPath } from "../../src/node/index.ts";
-import * as node from "../../src/node/write.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
@@ -22,7 +22,7 @@ import { withFaults } from "../store/faulty.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
-const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 2 } as const;
+const OPTIONS = { dtype: "<i4", chunkLength: 4, superchunkLength: 2 } as const;
 
 async function valuesOf(store: WritableStore): Promise<number[]> {
   const bytes = await ((await openIn(store)) as ArrayArchive).getBytes();
@@ -190,7 +190,7 @@ test.each([
 
 test("[FG-08] every file is a version 3 file with spare offsets for the rest of a superchunk", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "", { ...OPTIONS, superchunklen: 5 });
+  const array = await createArray(store, "", { ...OPTIONS, superchunkLength: 5 });
   for (const count of [3, 9, 22, 1]) {
     await array.append(ramp(0, count));
     await array.flush();
@@ -288,7 +288,12 @@ test("[FG-10] a name is reused only after the start of an epoch that does not na
 
 test("opening an array of many superchunks reads three files", async () => {
   const memory = new MemoryStore();
-  const array = await createArray(memory, "", { ...OPTIONS, chunklen: 1, superchunklen: 1, attrs: { a: 1 } });
+  const array = await createArray(memory, "", {
+    ...OPTIONS,
+    chunkLength: 1,
+    superchunkLength: 1,
+    attrs: { a: 1 },
+  });
   await array.append(ramp(0, 500));
   await array.close();
   const { store, counts } = withCounting(memory);
@@ -321,20 +326,20 @@ describe("in a folder", () => {
   });
   test("a second writer is refused, but not after the first has closed", async () => {
     const path = join(folder, "locked");
-    const array = await node.createArray(path, OPTIONS);
-    await expect(node.openWritable(path)).rejects.toMatchObject({
+    const array = await node.create(path, OPTIONS);
+    await expect(node.edit(path)).rejects.toMatchObject({
       code: "CONFLICT",
       details: { field: "lock" },
     });
     await array.append(ramp(0, 5));
     await array.close();
-    await using again = await node.openWritable(path);
+    await using again = await node.edit(path);
     expect(again.length).toBe(5);
   });
 
   test("a folder that vanishes is an error, not a new folder", async () => {
     const path = join(folder, "gone");
-    const array = await node.createArray(path, OPTIONS);
+    const array = await node.create(path, OPTIONS);
     await array.append(ramp(0, 5));
     fs.rmSync(path, { recursive: true });
     await expect(array.flush()).rejects.toMatchObject({ code: "NOT_FOUND" });
@@ -344,9 +349,9 @@ describe("in a folder", () => {
 
   test("existing data are not overwritten unless requested", async () => {
     const path = join(folder, "taken");
-    await (await node.createArray(path, { ...OPTIONS, shape: 7 })).close();
-    await expect(node.createArray(path, OPTIONS)).rejects.toMatchObject({ code: "CONFLICT" });
-    const array = await node.createArray(path, { ...OPTIONS, shape: 3, overwrite: true });
+    await (await node.create(path, { ...OPTIONS, shape: 7 })).close();
+    await expect(node.create(path, OPTIONS)).rejects.toMatchObject({ code: "CONFLICT" });
+    const array = await node.create(path, { ...OPTIONS, shape: 3, overwrite: true });
     expect(array.length).toBe(3);
     await array.close();
     expect(((await openPath(path)) as ArrayArchive).shape).toEqual([3]);
@@ -354,7 +359,7 @@ describe("in a folder", () => {
 
   test("nothing is created if there is nothing to open", async () => {
     const path = join(folder, "nothing");
-    await expect(node.openWritable(path)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await expect(node.edit(path)).rejects.toMatchObject({ code: "NOT_FOUND" });
     expect(fs.existsSync(path)).toBe(false);
   });
 
@@ -362,14 +367,14 @@ describe("in a folder", () => {
     "a folder that becomes read-only is an error, nothing is lost, and once writable again all rows are there",
     async () => {
       const path = join(folder, "sealed");
-      await (await node.createArray(path, { ...OPTIONS, shape: 9 })).close();
-      const array = await node.openWritable(path);
+      await (await node.create(path, { ...OPTIONS, shape: 9 })).close();
+      const array = await node.edit(path);
       const all = ["data", "meta", "."].map((name) => join(path, name));
       await asNobody(folder, async () => {
         for (const part of all) fs.chmodSync(part, 0o555);
         await expect(array.append(ramp(0, 50))).rejects.toMatchObject({ code: "READ_ONLY" });
         await expect(array.flush()).rejects.toMatchObject({ code: "READ_ONLY" });
-        await expect(node.openWritable(path, { breakLock: true })).rejects.toMatchObject({
+        await expect(node.edit(path, { breakLock: true })).rejects.toMatchObject({
           code: "READ_ONLY",
         });
         const reader = (await openPath(path)) as ArrayArchive;
@@ -387,12 +392,12 @@ describe("in a folder", () => {
   test("data made by other compressors and threads are read back", async () => {
     for (const cname of ["zstd", "zlib", "lz4hc"] as const) {
       const path = join(folder, cname);
-      const array = await node.createArray(path, {
+      const array = await node.create(path, {
         dtype: "<i4",
-        chunklen: 40_000,
-        superchunklen: 4,
+        chunkLength: 40_000,
+        superchunkLength: 4,
         threads: 2,
-        cparams: { cname },
+        compressor: { cname },
       });
       for (let i = 0; i < 20; i++) await array.append(ramp(i * 33_333, 33_333));
       await array.close();

@@ -3,6 +3,7 @@
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
+import { create as createArray } from "../../src/node/edit.ts";
 import {
   create,
   edit,
@@ -13,7 +14,6 @@ import {
   unlink,
   verifyLinkAt,
 } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { temporaryFolder } from "../folder.ts";
 
 let folder: string;
@@ -33,7 +33,7 @@ function openFiles(): string[] {
 
 beforeEach(async () => {
   folder = temporaryFolder();
-  const array = await createArray(at("array"), { dtype: "<f8", chunklen: 100, superchunklen: 4 });
+  const array = await createArray(at("array"), { dtype: "<f8", chunkLength: 100, superchunkLength: 4 });
   await array.append(Float64Array.from({ length: 4000 }, (_, i) => i));
   await array.close();
 });

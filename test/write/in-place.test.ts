@@ -7,7 +7,7 @@ import { type CreateOptions, createArray, openWritable } from "../../src/write/a
 import { imageOf } from "../crash/images.ts";
 
 const ROWS = 512;
-const SETTINGS = { dtype: "<i4", chunklen: 64, superchunklen: 4 } as const;
+const SETTINGS = { dtype: "<i4", chunkLength: 64, superchunkLength: 4 } as const;
 const IN_PLACE = { modify: "in-place" } as const;
 const ramp = (count: number, first = 0): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
@@ -66,7 +66,7 @@ describe("modify: in-place", () => {
   });
 
   test("a chunk of the same length leaves its file walkable", async () => {
-    const store = await arrayOf({ cparams: { clevel: 0 } });
+    const store = await arrayOf({ compressor: { clevel: 0 } });
     const before = await filesOf(store);
     const array = await openWritable(store, "", IN_PLACE);
     await array.set([5], 99);

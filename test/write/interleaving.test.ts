@@ -108,8 +108,8 @@ async function play(seed: number): Promise<void> {
   const first = await createArray(store, "", {
     dtype: "<i4",
     ...(pick(3) === 0 ? { reserve: "50%" } : {}),
-    chunklen: scale * (1 + pick(4)),
-    superchunklen: 1 + pick(3),
+    chunkLength: scale * (1 + pick(4)),
+    superchunkLength: 1 + pick(3),
   });
   let value = 0;
   const ramp = (count: number): Int32Array => Int32Array.from({ length: scale * count }, () => ++value);

@@ -4,7 +4,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
-const CUTS = { dtype: "<i4", chunklen: 64, superchunklen: 4 } as const;
+const CUTS = { dtype: "<i4", chunkLength: 64, superchunkLength: 4 } as const;
 
 async function valuesOf(array: WritableArray): Promise<number[]> {
   const { data } = await array.get();

@@ -39,8 +39,8 @@ const DTYPES = [
 const SETTINGS = fc.record({
   dtype: fc.constantFrom(...DTYPES),
   rowShape: fc.constantFrom([], [], [3], [2, 2], [0]),
-  chunklen: fc.integer({ min: 1, max: 9 }),
-  superchunklen: fc.integer({ min: 1, max: 5 }),
+  chunkLength: fc.integer({ min: 1, max: 9 }),
+  superchunkLength: fc.integer({ min: 1, max: 5 }),
   checksum: fc.constantFrom(...CHECKSUM_NAMES),
   cname: fc.constantFrom("lz4", "blosclz", "lz4hc", "snappy", "zlib", "zstd"),
   shuffle: fc.constantFrom("noshuffle", "shuffle", "bitshuffle"),
@@ -121,8 +121,8 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
     ...cut,
     dtype: dtype as never,
     shape: [0, ...rowShape],
-    cparams: { cname, shuffle, clevel } as never,
-    dflt: null,
+    compressor: { cname, shuffle, clevel } as never,
+    fillValue: null,
     modify,
   });
   const model = new Model();

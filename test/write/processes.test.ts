@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { open } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { bundleWriting } from "../crash/bundle.ts";
 import { SEED } from "../crash/random.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -81,7 +81,9 @@ test.each(["patch", "in-place"] as const)(
   "through appends, merges, sets, shrinks, deletions and compactions a reader in another process gets its generation's rows, or STALE: %s",
   async (modify) => {
     const path = join(folder, modify);
-    await (await createArray(path, { dtype: "<i4", chunklen: 16, superchunklen: 4, threads: 0 })).close();
+    await (
+      await createArray(path, { dtype: "<i4", chunkLength: 16, superchunkLength: 4, threads: 0 })
+    ).close();
     const argv = [loop, path, entry, modify, String(STEPS), String(1 + SEED)];
     const writer = watch(spawn(process.execPath, argv, { stdio: "pipe" }));
     const read: { readonly generation: number; readonly hash: string }[] = [];

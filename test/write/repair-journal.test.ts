@@ -33,7 +33,7 @@ const pending: Image[] = [];
 
 beforeAll(async () => {
   const made = new MemoryStore();
-  const array = await createArray(made, "", { dtype: "<i4", chunklen: CHUNK, superchunklen: 4 });
+  const array = await createArray(made, "", { dtype: "<i4", chunkLength: CHUNK, superchunkLength: 4 });
   await array.append(Int32Array.from(before));
   await array.close();
   const base = await imageOf(made);

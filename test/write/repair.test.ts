@@ -21,8 +21,8 @@ async function whole(): Promise<MemoryStore> {
   const store = new MemoryStore();
   const array = await createArray(store, "", {
     dtype: "<i4",
-    chunklen: 8,
-    superchunklen: 4,
+    chunkLength: 8,
+    superchunkLength: 4,
     attrs: { a: 1 },
   });
   await array.append(ramp(100));

@@ -12,8 +12,8 @@ const values = Float64Array.from({ length: ROWS }, (_, i) => Math.round(1e4 * Ma
 async function make(store: MemoryStore, options: object = {}): Promise<void> {
   const array = await createArray(store, "a", {
     dtype: "<f8",
-    chunklen: 100_000,
-    superchunklen: 4,
+    chunkLength: 100_000,
+    superchunkLength: 4,
     ...options,
   });
   await array.append(values);
@@ -42,7 +42,7 @@ async function patchOf(store: MemoryStore): Promise<string> {
 describe("a change of one value", () => {
   test("leaves the compressed bytes of the chunk's other blocks unchanged", async () => {
     const store = new MemoryStore();
-    await make(store, { cparams: { clevel: 1 } });
+    await make(store, { compressor: { clevel: 1 } });
     const before = await chunkAt(store, "__1__.bin", 1);
     const array = await openWritable(store, "a");
     await array.set([100_003], -1);
@@ -121,7 +121,7 @@ test("each column of a nested dtype is changed in its own chunk", async () => {
     ["a", "<i4"],
     ["b", "<f8"],
   ] as const;
-  const array = await createArray(store, "a", { dtype, chunklen: 5000, superchunklen: 4 });
+  const array = await createArray(store, "a", { dtype, chunkLength: 5000, superchunkLength: 4 });
   const row = (i: number): Uint8Array => {
     const bytes = new Uint8Array(12);
     const view = new DataView(bytes.buffer);

@@ -101,9 +101,9 @@ async function play(seed: number, places: readonly (typeof COLD)[]): Promise<voi
             ["b", "<i4"],
           ]
         : "<i4",
-    chunklen,
-    superchunklen: 1 + pick(6),
-    cparams: { cname: "lz4", clevel: 1 },
+    chunkLength: chunklen,
+    superchunkLength: 1 + pick(6),
+    compressor: { cname: "lz4", clevel: 1 },
     ...{ places, openPlace, placeBy: seed % 3 === 0 ? "size" : "round" },
   });
   const { itemSize } = first.dtype;
@@ -213,7 +213,7 @@ test("[FG-18] a single writer leaves what others have reserved until the reserva
   const clock = clockOf(randomFrom(1));
   clock.at = Date.now();
   const store = new MemoryStore();
-  await (await createArray(store, "", { dtype: "<i4", chunklen: 2 })).close();
+  await (await createArray(store, "", { dtype: "<i4", chunkLength: 2 })).close();
   const writer = await openShared(store, "", { clock, lease: 600 });
   await writer.append(Int32Array.of(1, 2));
   await writer.flush();
@@ -245,7 +245,7 @@ test("[FG-17] rows of one flush are adjacent, small superchunks are joined, and 
   const random = randomFrom(5);
   const store = new MemoryStore();
   const clock = clockOf(random);
-  await (await createArray(store, "", { dtype: "<i4", chunklen: 4, superchunklen: 32 })).close();
+  await (await createArray(store, "", { dtype: "<i4", chunkLength: 4, superchunkLength: 32 })).close();
   const writers = await Promise.all([0, 1].map(() => openShared(store, "", { clock })));
   for (let k = 0; k < 120; k++)
     await Promise.all(
@@ -270,7 +270,7 @@ test("[FG-17] rows of one flush are adjacent, small superchunks are joined, and 
 
 test("[FZ-09] shared arrays are read as before and refuse other verbs, and arrays that cannot be shared say why", async () => {
   const store = new MemoryStore();
-  await (await createArray(store, "", { dtype: "<i4", chunklen: 4 })).close();
+  await (await createArray(store, "", { dtype: "<i4", chunkLength: 4 })).close();
   const writer = await openShared(store, "");
   await expect(writer.set(null, 1)).rejects.toMatchObject({ code: "UNSUPPORTED" });
   await expect(writer.get()).rejects.toMatchObject({ code: "UNSUPPORTED" });

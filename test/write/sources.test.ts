@@ -12,8 +12,8 @@ import type { WritableArray } from "../../src/write/array/writable-array.ts";
 async function made(dtype: unknown, options: object = {}): Promise<WritableArray> {
   return createArray(new MemoryStore(), "", {
     dtype: dtype as string,
-    chunklen: 3,
-    superchunklen: 2,
+    chunkLength: 3,
+    superchunkLength: 2,
     ...options,
   });
 }
@@ -139,7 +139,7 @@ test.each<[string, unknown, RegExp]>([
 });
 
 test("rows with dimensions can be given as lists, and selections of them can be set", async () => {
-  const array = await made("<i4", { shape: [0, 2, 2], dflt: 7 });
+  const array = await made("<i4", { shape: [0, 2, 2], fillValue: 7 });
   await array.append([
     [
       [1, 2],
@@ -165,9 +165,9 @@ test("columns are read without the others, added, renamed and deleted, each in o
       ["a", "<i4"],
       ["b", "|S2"],
     ],
-    chunklen: 2,
-    superchunklen: 2,
-    dflt: [5, "z"],
+    chunkLength: 2,
+    superchunkLength: 2,
+    fillValue: [5, "z"],
   });
   await array.append([
     [1, "x"],

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { FileStore, open } from "../../src/node/index.ts";
-import { createArray, openWritable } from "../../src/node/write.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import type { Editable } from "../../src/write/editable.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
 import { failSync, plan, type Synced } from "../node/fs/failing-sync.ts";
@@ -23,13 +23,13 @@ function folder(): string {
   return root;
 }
 
-const flush = (array: WritableArray): Promise<void> => array.flush();
-const close = (array: WritableArray): Promise<void> => array.close();
-const append = (array: WritableArray): Promise<void> => array.append(ramp(50, 13));
-const setSome = (array: WritableArray): Promise<void> => array.set([{ start: 2, stop: 4, step: 1 }], -1);
-const STEPS: readonly ((array: WritableArray) => Promise<void>)[] = [
-  ...[append, flush, setSome, flush, (array: WritableArray) => array.resize(12), append, flush],
-  ...[(array: WritableArray) => array.setAttributes({ unit: "EUR" }), flush, close],
+const flush = (array: Editable): Promise<void> => array.flush();
+const close = (array: Editable): Promise<void> => array.close();
+const append = (array: Editable): Promise<void> => array.append(ramp(50, 13));
+const setSome = (array: Editable): Promise<void> => array.set([{ start: 2, stop: 4, step: 1 }], -1);
+const STEPS: readonly ((array: Editable) => Promise<void>)[] = [
+  ...[append, flush, setSome, flush, (array: Editable) => array.resize(12), append, flush],
+  ...[(array: Editable) => array.setAttributes({ unit: "EUR" }), flush, close],
 ];
 /** These take values into memory, and promise nothing. */
 const COLLECTING: readonly unknown[] = [append, setSome];
@@ -44,7 +44,7 @@ async function writeDespite(
   creation: { readonly zarr?: boolean },
   opening: { readonly modify?: "in-place" },
 ): Promise<{ readonly failed: Synced | undefined; readonly failures: readonly unknown[] }> {
-  const made = await createArray(root, { dtype: "<i4", chunklen: 4, superchunklen: 2, ...creation });
+  const made = await createArray(root, { dtype: "<i4", chunkLength: 4, superchunkLength: 2, ...creation });
   await made.append(ramp(0, 10));
   await made.close();
   const array = await openWritable(root, opening);

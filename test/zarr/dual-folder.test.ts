@@ -4,8 +4,8 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
+import { create as createArray } from "../../src/node/edit.ts";
 import { create, edit, FileStore, link, open, unlink } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
 import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
@@ -24,7 +24,7 @@ const refusal = (name: string): object => ({
 
 test("a linked array cannot be written as Zarr, by a path or a store; unlinked it is an archive, and no Zarr array is created in it", async () => {
   const root = join(makeFolder(), "prices");
-  const array = await createArray(root, { dtype: "<i4", chunklen: 4 });
+  const array = await createArray(root, { dtype: "<i4", chunkLength: 4 });
   await array.append(Int32Array.from({ length: 10 }, (_, i) => i));
   await array.close();
   await link(root);
@@ -42,7 +42,7 @@ test("a linked array cannot be written as Zarr, by a path or a store; unlinked i
 
 test("an array that keeps itself a Zarr array, and each of its columns, cannot be written as Zarr", async () => {
   const root = join(makeFolder(), "live");
-  const array = await createArray(root, { dtype: [["a", "<i4"]], shape: 5, chunklen: 4, zarr: true });
+  const array = await createArray(root, { dtype: [["a", "<i4"]], shape: 5, chunkLength: 4, zarr: true });
   await array.close();
   for (const [folder, path] of [
     [root, "a"],

@@ -335,7 +335,7 @@ test("[FK-06] an attribute that would be taken for filters is refused before any
   const source = new MemoryStore();
   const dtype = parseDType("<i4", "test");
   const attrs = { filters: [{ id: "delta", dtype: "<i4" }], unit: "m" };
-  await createCarray(source, "", { dtype, data: new Uint8Array(64) }, { chunklen: 8, attrs });
+  await createCarray(source, "", { dtype, data: new Uint8Array(64) }, { chunkLength: 8, attrs });
   const target = new MemoryStore();
   const details = { field: "attributes.filters" };
   await expect(

@@ -19,7 +19,7 @@ test.each([
 ])("%s", async (_, layout) => {
   const folder = temporaryFolder();
   const [path, entry, start] = [join(folder, "a.zarr"), join(folder, "edit.mjs"), join(folder, "start")];
-  await bundleWriting(entry, "edit");
+  await bundleWriting(entry);
   const array = await create(path, {
     format: "zarr",
     dtype: "<i4",

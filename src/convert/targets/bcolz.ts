@@ -72,14 +72,10 @@ async function writeTable(
   // One encoder for all columns: it compares bytes, so columns are not mixed up.
   const encoder = context.copying(NEEDS_TYPESIZE);
   const sources = columns.map((column) => {
-    const { cparams, chunklen, expectedlen, dflt, filled } = carrayOptions(context, column, encoder);
+    const { encoder: _, signal: __, ...own } = carrayOptions(context, column, encoder);
     const { name, dtype, shape, attrs } = column;
     const options = {
-      cparams,
-      chunklen,
-      expectedlen,
-      dflt,
-      filled,
+      ...own,
       ...(Object.keys(attrs).length === 0 ? {} : { attrs }),
     };
     const data = context.watch(rowsOf(column, encoder, signal));
@@ -96,10 +92,10 @@ function filledIn({ archive, path }: Column): CarrayOptions["filled"] {
 
 function carrayOptions({ signal }: PieceContext, column: Column, encoder: CopyingEncoder): CarrayOptions {
   return {
-    cparams: compressionOf(column.settings),
-    chunklen: column.chunks?.chunkLength,
-    expectedlen: column.shape[0],
-    dflt: column.fillValue,
+    compressor: compressionOf(column.settings),
+    chunkLength: column.chunks?.chunkLength,
+    expectedLength: column.shape[0],
+    fillValue: column.fillValue,
     filled: filledIn(column),
     encoder,
     signal,

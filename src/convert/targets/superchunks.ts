@@ -46,22 +46,19 @@ async function writeArray(context: PieceContext, column: Column, key: string): P
   const encoder = context.copying();
   const data = context.watch(rowsOf(column, encoder, context.signal));
   const { dtype, shape, attrs, chunks, settings } = column;
-  const chunkLength = chunks?.chunkLength;
   // Rows without bytes cannot be counted by the bytes appended.
   const isCounted = column.nbytes > 0;
   const array = await createArray(context.store, key, {
     dtype,
     shape: [isCounted ? 0 : at(shape, 0), ...shape.slice(1)],
-    dflt: oneFill(context, column),
+    fillValue: oneFill(context, column),
     attrs,
     // Separate fields would cut the chunks of a struct in other places.
     ...(chunks === undefined ? {} : { columns: false }),
-    cparams: compressionOf(settings),
-    ...(chunkLength === undefined ? {} : { chunklen: chunkLength }),
-    ...(settings.checksum === undefined || settings.checksum === "None"
-      ? {}
-      : { checksum: settings.checksum }),
-    expectedlen: shape[0],
+    compressor: compressionOf(settings),
+    chunkLength: chunks?.chunkLength,
+    checksum: settings.checksum === "None" ? undefined : settings.checksum,
+    expectedLength: shape[0],
     encoder,
     signal: context.signal,
   });
@@ -88,21 +85,21 @@ async function writeStructs(
   for (const { name, attrs } of columns)
     if (Object.keys(attrs).length > 0) context.note(`${name}: attributes of columns are not carried over`);
   const fills = columns.map(rowFill);
-  const chunklen = commonChunkLength(columns);
+  const chunkLength = commonChunkLength(columns);
   const encoder = context.copying();
   const array = await createArray(context.store, key, {
     dtype,
     shape: 0,
-    dflt: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : fills,
+    fillValue: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : fills,
     attrs: table.attrs,
-    cparams: first === undefined ? {} : compressionOf(first.settings),
-    ...(chunklen === undefined ? {} : { chunklen }),
-    expectedlen: rows,
+    compressor: first && compressionOf(first.settings),
+    chunkLength,
+    expectedLength: rows,
     encoder,
     signal: context.signal,
   });
   const parts =
-    chunklen === undefined
+    chunkLength === undefined
       ? batchesOf(context, columns, rows, itemSize)
       : chunkRows(context, columns, encoder);
   await finish(array, async () => {

@@ -9,10 +9,11 @@ import { verifyLive } from "../../dual/verify.ts";
 import { ArrayWriter } from "../../write/array/array-writer.ts";
 import { readWritable } from "../../write/array/create.ts";
 import { ArrayRoot } from "../../write/array/root.ts";
+import type { WritableArray } from "../../write/array/writable-array.ts";
+import { type EditPathOptions, edit } from "../edit.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import type { LockOptions } from "../fs/lock.ts";
 import { closing } from "../locate.ts";
-import { openWritable } from "../write.ts";
 import { dualFiles } from "./files.ts";
 
 /** The plan of a live array. It lists no files: they are found while the array is open. */
@@ -32,6 +33,15 @@ function planOf(path: string, { added = 0, done = false, ...rest }: Partial<Link
 /** `3 shards`, `1 shard`. */
 function count(n: number, what: string): string {
   return `${n} ${what}${n === 1 ? "" : "s"}`;
+}
+
+/** Opens the array; the options of a link alone do not concern a writer. */
+function openWritable(
+  path: string,
+  { breakLock, signal, mirror, mirrorCosts, looksAtAll }: EditPathOptions,
+): Promise<WritableArray> {
+  const own = { breakLock, signal, mirror, mirrorCosts, looksAtAll };
+  return edit(path, { ...own, format: "blz" }) as Promise<WritableArray>;
 }
 
 /** Compares every shard and every chunk of it, and repairs differences. */

@@ -14,7 +14,7 @@ import { encodeItem } from "../../values/item-bytes.ts";
 import type { CompactPlan } from "../editable.ts";
 import { type ColumnLayout, joinField } from "../layout/columns.ts";
 import { appendRun, placesOf } from "../layout/runs.ts";
-import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "../layout/settings.ts";
+import { type ArraySettings, type ChunkSettings, settleSettings, storageOf } from "../layout/settings.ts";
 import { reshapeRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import { commitStorage, grow } from "./changes.ts";
@@ -221,7 +221,7 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
 /** Makes the committed array compact, on request with other settings. Throws errors of settling the settings, and of the mirror. */
 export async function compactAll(
   writer: ArrayWriter,
-  changes: CutOptions,
+  changes: ChunkSettings,
   options: LongOptions,
 ): Promise<void> {
   await writer.prepare();
@@ -236,7 +236,7 @@ export async function compactAll(
   const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
   const chosen = settleSettings(base, changes, settings);
   const { mirror } = writer.files;
-  const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
+  const admitted = (await mirror?.admit(chosen, changes.superchunkLength === undefined)) ?? chosen;
   await changeWithMirror(writer, async () => {
     await recode(writer, admitted, options);
     await foldAndSettle();
@@ -257,7 +257,7 @@ export function changeWithMirror(
  */
 export async function planCompaction(
   writer: ArrayWriter,
-  changes: CutOptions,
+  changes: ChunkSettings,
   mirror: MirrorMaker | undefined,
 ): Promise<CompactPlan> {
   const { settings, committed, root } = writer;
@@ -266,7 +266,7 @@ export async function planCompaction(
   if (isRecoded) {
     const base = { dtype, rowShape, hasColumns, dflt, revision, zarr };
     const wanted = settleSettings(base, changes, settings);
-    const isFree = changes.superchunklen === undefined;
+    const isFree = changes.superchunkLength === undefined;
     if (zarr) await mirror?.checkChange(root, { before: settings, wanted, isFree });
   }
   const { kept, rewritten } = await planFold(writer, true);

@@ -37,7 +37,7 @@ import { assertApart, layOutColumns } from "../layout/columns.ts";
 import { liveReservations } from "../layout/runs.ts";
 import {
   type ArraySettings,
-  type CutOptions,
+  type ChunkSettings,
   type ReserveOptions,
   settleSettings,
   settleStored,
@@ -79,13 +79,13 @@ export interface WriteOptions {
 }
 
 /** Options of a new array. */
-export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions {
+export interface CreateOptions extends ChunkSettings, ReserveOptions, WriteOptions {
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
   readonly dtype: JsonValue | DType;
   /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
   /** Default value; default zero, empty, NaT. */
-  readonly dflt?: JsonValue | undefined;
+  readonly fillValue?: JsonValue | undefined;
   readonly attrs?: JsonObjectInput | undefined;
   /** Stores each field of a nested dtype in a folder (default true), so that it can be read without the others. */
   readonly columns?: boolean | undefined;
@@ -122,7 +122,7 @@ export async function createArray(
     dtype,
     rowShape,
     hasColumns,
-    dflt: options.dflt ?? null,
+    dflt: options.fillValue ?? null,
     revision: 0,
     zarr: options.zarr === true,
     placing: checkPlacing({
@@ -130,7 +130,7 @@ export async function createArray(
       rule: options.placeBy ?? NO_PLACES.rule,
     }),
   };
-  const expected = options.expectedlen === undefined && rows > 0 ? { expectedlen: rows } : {};
+  const expected = options.expectedLength === undefined && rows > 0 ? { expectedLength: rows } : {};
   const settings = settleSettings(base, { ...options, ...expected });
   assertMirror(store, path, settings, options);
   refuseZarrPlaces(store, path, settings);

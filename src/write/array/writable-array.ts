@@ -31,7 +31,7 @@ import {
   shapeOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
-import { type ChunkSettings, cutOptionsOf, optionsOf, settleSettings } from "../layout/settings.ts";
+import { type ChunkSettings, checkChunkSettings, optionsOf, settleSettings } from "../layout/settings.ts";
 import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
@@ -306,11 +306,11 @@ export class WritableArray extends Editable {
    * reserve. With other settings, all chunks are encoded again. Durable when resolved.
    */
   override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
-    return this.#onCommit((writer) => compactAll(writer, cutOptionsOf(changes), options));
+    return this.#onCommit((writer) => compactAll(writer, checkChunkSettings(changes), options));
   }
 
   override async planCompact(changes: ChunkSettings = {}): Promise<CompactPlan> {
-    return planCompaction(this.#writer, cutOptionsOf(changes), this.#mirror);
+    return planCompaction(this.#writer, checkChunkSettings(changes), this.#mirror);
   }
 
   override async places(): Promise<readonly PlaceInfo[]> {

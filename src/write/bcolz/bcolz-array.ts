@@ -240,7 +240,7 @@ export class BcolzArray extends QueuedEditor {
           ? repeatRow(defaultRowOf(parsed, shape, dflt), this.#rows)
           : readRows(values, { dtype: parsed, rowShape: shape });
       const column = { name, dtype: parsed, rowShape: shape, data };
-      await addColumn(this.store, this.path, column, { ...this.#long({}), dflt });
+      await addColumn(this.store, this.path, column, { ...this.#long({}), fillValue: dflt });
     });
   }
 

@@ -13,7 +13,7 @@ import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, StoreOptions, WritableStore } from "../../store/types.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
-import type { CompressionOptions } from "../layout/settings.ts";
+import type { ChunkSettings } from "../layout/settings.ts";
 import {
   type CarraySettings,
   checkCarrayDType,
@@ -28,14 +28,11 @@ import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows } from "./
 import { utf8 } from "./redo.ts";
 
 /** Options of {@link createCarray}. */
-export interface CarrayOptions extends CarrayWriteOptions {
-  readonly cparams?: CompressionOptions | undefined;
-  /** Rows of a chunk; default: as bcolz chooses, by `expectedlen`. */
-  readonly chunklen?: number | undefined;
-  /** Approximate number of rows; needed for a good chunk length if `data` is a stream. */
-  readonly expectedlen?: number | undefined;
+export interface CarrayOptions
+  extends CarrayWriteOptions,
+    Pick<ChunkSettings, "compressor" | "chunkLength" | "expectedLength"> {
   /** Default value (zeros if absent). */
-  readonly dflt?: JsonValue | undefined;
+  readonly fillValue?: JsonValue | undefined;
   readonly attrs?: JsonObjectInput | undefined;
   /** Rows that a repair filled. [FG-15] */
   readonly filled?: readonly RowSpan[] | undefined;
@@ -70,17 +67,17 @@ export async function createCarray(
   const { dtype, rowShape = [], data } = source;
   checkCarrayDType(dtype, rowShape);
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
-  const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = options.cparams ?? {};
+  const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = options.compressor ?? {};
   const known = data instanceof Uint8Array ? Math.floor(data.length / rowBytes) : undefined;
   const expectedlen = checkCount(
     "expectedlen",
-    options.expectedlen ?? known ?? 0,
+    options.expectedLength ?? known ?? 0,
     0,
     Number.MAX_SAFE_INTEGER,
   );
-  const chunklen = checkChunklen(options.chunklen ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
+  const chunklen = checkChunklen(options.chunkLength ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
   const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
-  const dflt = options.dflt ?? null;
+  const dflt = options.fillValue ?? null;
   defaultRowOf(dtype, rowShape, dflt); // reports a default value that does not fit before anything is written
   const settings: CarraySettings = { dtype, rowShape, rowBytes, chunklen, encode, dflt };
   const staged = await stageRows(
@@ -180,7 +177,7 @@ export interface NewTableColumn extends CarraySource {
   readonly name: string;
   /** Its own settings, if they differ from the table's. */
   readonly options?:
-    | Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt" | "attrs">
+    | Pick<CarrayOptions, "compressor" | "chunkLength" | "expectedLength" | "fillValue" | "attrs">
     | undefined;
 }
 

@@ -53,7 +53,7 @@ export async function addColumn(
   const rows = await createCarray(store, folder, source, {
     ...settings,
     ...own,
-    expectedlen: own?.expectedlen ?? settings.expectedlen ?? expected,
+    expectedLength: own?.expectedLength ?? settings.expectedLength ?? expected,
   });
   if (expected !== undefined && rows !== expected) {
     await removeFolder(store, folder);

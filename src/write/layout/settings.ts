@@ -38,24 +38,15 @@ export interface ChunkSettings {
   readonly checksum?: ChecksumName | undefined;
 }
 
-/** The same in the format's terms. */
-export interface CutOptions extends Pick<ChunkSettings, "checksum"> {
-  readonly cparams?: CompressionOptions | undefined;
-  readonly chunklen?: number | undefined;
-  readonly superchunklen?: number | undefined;
-  readonly expectedlen?: number | undefined;
-}
-
-/** Throws `BAD_ARGUMENT` for other names. */
-export function cutOptionsOf(settings: ChunkSettings): CutOptions {
+/** Throws `BAD_ARGUMENT` for other names. Returns the settings. */
+export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
   const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
   for (const [name, value] of Object.entries(others))
     throw bad(name, "compressor, chunkLength, expectedLength, superchunkLength or checksum", value);
   const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
   if (typeof compressor === "string" || Object.keys(unknown).length > 0)
     throw bad("compressor", "an object with cname, clevel or shuffle", JSON.stringify(compressor));
-  const lengths = { chunklen: chunkLength, superchunklen: superchunkLength, expectedlen: expectedLength };
-  return { cparams: compressor, ...lengths, checksum };
+  return settings;
 }
 
 /** Settings fixed when an array is created. */
@@ -128,24 +119,24 @@ export function settleSettings(
     readonly shared?: boolean;
     readonly placing?: Placing;
   },
-  options: CutOptions & ReserveOptions,
+  options: ChunkSettings & ReserveOptions,
   before?: ArraySettings,
 ): ArraySettings {
   checkWritableDType(base.dtype);
   encodeItem(base.dtype, base.dflt);
-  const { cparams = {}, optimize } = options;
-  settleEncode(1, cparams as EncodeOptions);
+  const { compressor = {}, optimize } = options;
+  settleEncode(1, compressor as EncodeOptions);
   if (optimize !== undefined && !PURPOSES.includes(optimize))
     throw bad("optimize", `one of ${PURPOSES.join(", ")}`, optimize);
   const checksum = options.checksum ?? before?.checksum ?? "crc32";
   if (!CHECKSUM_NAMES.includes(checksum))
     throw bad("checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
-  const expectedlen = options.expectedlen ?? before?.expectedlen;
+  const expectedlen = options.expectedLength ?? before?.expectedlen;
   if (expectedlen !== undefined) count("expectedlen", expectedlen, 0);
   const largest = largestRow(base);
   const chunklen = count(
     "chunklen",
-    options.chunklen ?? before?.chunklen ?? chooseChunklen(base, expectedlen, options.optimize),
+    options.chunkLength ?? before?.chunklen ?? chooseChunklen(base, expectedlen, options.optimize),
     1,
   );
   if (chunklen * largest > MAX_CHUNK) {
@@ -155,10 +146,10 @@ export function settleSettings(
       { field: "chunklen", expected: Math.floor(MAX_CHUNK / largest), found: chunklen },
     );
   }
-  const kept = options.chunklen === undefined ? before?.superchunklen : undefined;
+  const kept = options.chunkLength === undefined ? before?.superchunklen : undefined;
   const superchunklen = count(
     "superchunklen",
-    options.superchunklen ?? kept ?? chooseSuperchunklen(base, chunklen),
+    options.superchunkLength ?? kept ?? chooseSuperchunklen(base, chunklen),
     1,
   );
   return {
@@ -166,9 +157,9 @@ export function settleSettings(
     zarr: base.zarr ?? false,
     shared: base.shared ?? before?.shared ?? false,
     placing: base.placing ?? before?.placing ?? NO_PLACES,
-    cname: cparams.cname ?? before?.cname ?? "lz4",
-    clevel: cparams.clevel ?? before?.clevel ?? 5,
-    shuffle: cparams.shuffle ?? before?.shuffle ?? "shuffle",
+    cname: compressor.cname ?? before?.cname ?? "lz4",
+    clevel: compressor.clevel ?? before?.clevel ?? 5,
+    shuffle: compressor.shuffle ?? before?.shuffle ?? "shuffle",
     chunklen,
     superchunklen,
     checksum,
@@ -180,7 +171,7 @@ export function settleSettings(
 /** {@link settleSettings} for the contents of `meta/storage` at `path`. Throws `BAD_FIELD`, `LIMIT`, `UNSUPPORTED`. */
 export function settleStored(
   base: Parameters<typeof settleSettings>[0],
-  options: CutOptions & ReserveOptions,
+  options: ChunkSettings & ReserveOptions,
   path: string,
 ): ArraySettings {
   try {
@@ -191,9 +182,15 @@ export function settleStored(
 }
 
 /** The options from which {@link settleSettings} makes these settings. */
-export function optionsOf(settings: ArraySettings): CutOptions & ReserveOptions {
-  const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, reserve } = settings;
-  return { cparams: { cname, clevel, shuffle }, chunklen, superchunklen, checksum, expectedlen, reserve };
+export function optionsOf(settings: ArraySettings): ChunkSettings & ReserveOptions {
+  const { cname, clevel, shuffle, checksum, reserve } = settings;
+  return {
+    compressor: { cname, clevel, shuffle },
+    chunkLength: settings.chunklen,
+    superchunkLength: settings.superchunklen,
+    expectedLength: settings.expectedlen,
+    ...{ checksum, reserve },
+  };
 }
 
 /** The options in a `meta/storage`, unchecked: {@link settleStored} checks them. */
@@ -203,15 +200,15 @@ export function storedOptions({
   chunklen,
   expectedlen,
   superchunk,
-}: StoredStorage): CutOptions & ReserveOptions {
+}: StoredStorage): ChunkSettings & ReserveOptions {
   const { cname, clevel, shuffle } = cparams;
   const declared = (raw["superchunk"] ?? {}) as JsonObject;
   return {
-    cparams: { cname: cname as CompressorName | undefined, clevel, shuffle },
-    chunklen,
-    superchunklen: superchunk?.superchunklen,
+    compressor: { cname: cname as CompressorName | undefined, clevel, shuffle },
+    chunkLength: chunklen,
+    superchunkLength: superchunk?.superchunklen,
     checksum: declared["checksum"] as ChecksumName | undefined,
-    expectedlen,
+    expectedLength: expectedlen,
     reserve: declared["reserve"] as Reserve | undefined,
   };
 }

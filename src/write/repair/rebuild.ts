@@ -61,9 +61,9 @@ function settingsOf({ known, columns, store }: ArraySurvey, path: string): Array
       zarr: storage?.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
     {
-      ...(isKnown ? { cparams: first.encoding } : {}),
+      ...(isKnown ? { compressor: first.encoding } : {}),
       ...stored,
-      chunklen,
+      chunkLength: chunklen,
       checksum: stored.checksum ?? (isKnown ? first.checksum : "crc32"),
     },
     store.describe(joinKey(path, "meta/storage")),

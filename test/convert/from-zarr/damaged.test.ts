@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../../src/format/npy.ts";
-import { createArray } from "../../../src/node/write.ts";
+import { create as createArray } from "../../../src/node/edit.ts";
 import { runCli } from "../../cli/harness.ts";
 import { temporaryFolder } from "../../folder.ts";
 
@@ -18,9 +18,9 @@ beforeEach(async () => {
   for (const path of [source, join(folder, "many", "good")]) {
     const array = await createArray(path, {
       dtype: "<i4",
-      chunklen: 100,
+      chunkLength: 100,
       checksum: "None",
-      cparams: { cname: "zstd" },
+      compressor: { cname: "zstd" },
     });
     await array.append(Int32Array.from({ length: 300 }, (_, i) => (i * 2654435761) % 1000));
     await array.close();

@@ -46,7 +46,7 @@ test("an array with any chunks, shape and order has the same values, and nothing
 
 test("[FH-06] the chunks of an array that was appended to are copied byte for byte, the short last one too", async () => {
   const store = new MemoryStore();
-  const array = await createArray(store, "a", { dtype: "<f8", shape: [0, 3], chunklen: 100 });
+  const array = await createArray(store, "a", { dtype: "<f8", shape: [0, 3], chunkLength: 100 });
   for (const rows of [250, 70, 13])
     await array.append(Float64Array.from({ length: rows * 3 }, (_, i) => Math.sqrt(i) + rows));
   await array.close();

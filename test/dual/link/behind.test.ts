@@ -3,15 +3,15 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { encodeNpyHeader } from "../../../src/format/npy.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { FileStore, link, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
 import { decodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import { runCli } from "../../cli/harness.ts";
 import { makeFile, stored } from "../../format/small-archives.ts";
 import { temporaryFolder } from "./support.ts";
 
-const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, threads: 0 } as const;
+const OPTIONS = { dtype: "<i4", chunkLength: 4, superchunkLength: 3, threads: 0 } as const;
 const BEFORE = Int32Array.from({ length: 30 }, (_, i) => i);
 
 async function make(kind: "hard" | "symbolic" | "copy" = "hard"): Promise<string> {

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { crc32c } from "../../../src/bytes/checksum.ts";
 import { decodeSync, prepare } from "../../../src/codec/index.ts";
+import { create as createArray } from "../../../src/node/edit.ts";
 import { link, open } from "../../../src/node/index.ts";
-import { createArray } from "../../../src/node/write.ts";
 import { decodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { makeFile, stored } from "../../format/small-archives.ts";
@@ -136,7 +136,7 @@ test("[FL-01] a file whose header does not give the number of chunks can only be
 
 test("[FL-01] files whose chunks are not contiguous, or whose count is wrong, are refused with the reason", async () => {
   const root = join(temporaryFolder(), "changed");
-  const array = await createArray(root, { dtype: "<i4", chunklen: 4, superchunklen: 4, threads: 0 });
+  const array = await createArray(root, { dtype: "<i4", chunkLength: 4, superchunkLength: 4, threads: 0 });
   await array.append(Int32Array.from({ length: 32 }, (_, i) => i));
   await array.flush();
   await array.set([{ start: 4, stop: 8, step: 1 }], Int32Array.of(-1, -2, -3, -4));
@@ -169,7 +169,7 @@ async function createRoot(lengths: readonly number[]): Promise<string> {
   fs.mkdirSync(join(root, "meta"));
   for (const [i, rows] of lengths.entries()) {
     const part = join(temporaryFolder(), "part");
-    const array = await createArray(part, { dtype: "<i4", chunklen: 4, superchunklen: 2, threads: 0 });
+    const array = await createArray(part, { dtype: "<i4", chunkLength: 4, superchunkLength: 2, threads: 0 });
     await array.append(Int32Array.from({ length: rows }, (_, row) => row));
     await array.close();
     fs.copyFileSync(join(part, "data", "__1__.bin"), join(root, "data", `__${i + 1}__.bin`));

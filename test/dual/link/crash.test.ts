@@ -7,8 +7,8 @@ import { linkArchive } from "../../../src/dual/link.ts";
 import type { DualFiles, LinkSite } from "../../../src/dual/types.ts";
 import { unlinkArchive } from "../../../src/dual/undo.ts";
 import { dualFiles } from "../../../src/node/dual/files.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { FileStore, link, open, unlink, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { sweep } from "../../scope.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
@@ -207,7 +207,7 @@ describe("changes by other programs", () => {
 
   test("an array that grew keeps its rows: the next link shows them, and unlink cuts none of them off", async () => {
     const root = join(temporaryFolder(), "grows");
-    const array = await createArray(root, { dtype: "<i4", chunklen: 4, superchunklen: 2, threads: 0 });
+    const array = await createArray(root, { dtype: "<i4", chunkLength: 4, superchunkLength: 2, threads: 0 });
     await array.append(Int32Array.from({ length: 8 }, (_, i) => i));
     await array.close();
     await link(root);

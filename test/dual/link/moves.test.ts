@@ -2,9 +2,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { link, unlink, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
-import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import type { Editable } from "../../../src/write/editable.ts";
 import { hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
 /**
@@ -12,13 +12,13 @@ import { hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
  * last one.
  */
 async function makeChanged(root: string): Promise<Int32Array> {
-  const change = async (work: (array: WritableArray) => Promise<unknown>): Promise<void> => {
+  const change = async (work: (array: Editable) => Promise<unknown>): Promise<void> => {
     const array = await openWritable(root);
     await work(array);
     await array.close();
   };
   const values = Int32Array.from({ length: 46 }, (_, i) => i * 7);
-  await (await createArray(root, { dtype: "<i4", chunklen: 11, superchunklen: 2 })).close();
+  await (await createArray(root, { dtype: "<i4", chunkLength: 11, superchunkLength: 2 })).close();
   await change((array) => array.append(new Int32Array(46)));
   await change((array) => array.set(null, values));
   await link(root);
@@ -41,7 +41,7 @@ test("[FL-05] after unlinking, files that were renamed have their original bytes
   const root = join(temporaryFolder(), "a");
   const linked = join(root, "data");
   fs.mkdirSync(root);
-  await (await createArray(join(root), { dtype: "<i4", chunklen: 4, superchunklen: 1 })).close();
+  await (await createArray(join(root), { dtype: "<i4", chunkLength: 4, superchunkLength: 1 })).close();
   const array = await openWritable(root);
   await array.append(Int32Array.from({ length: 12 }, (_, i) => i));
   await array.close();

@@ -23,7 +23,7 @@ const FILL = -1;
 
 const KINDS: readonly (readonly [string, Partial<CreateOptions>])[] = [
   ["rows of values", {}],
-  ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 3, superchunklen: 2 }],
+  ["rows with two dimensions", { shape: [0, 2, 1], chunkLength: 3, superchunkLength: 2 }],
   [
     "columns",
     {
@@ -31,7 +31,7 @@ const KINDS: readonly (readonly [string, Partial<CreateOptions>])[] = [
         ["a", "<i4"],
         ["v", "<i4", [2]],
       ],
-      dflt: [FILL, FILL],
+      fillValue: [FILL, FILL],
     },
   ],
 ];
@@ -289,7 +289,7 @@ test.each(Array.from({ length: SCHEDULES }, (_, i) => i))(
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => now);
     const log: string[] = [];
-    schedule.array = await createWatched(root, schedule.tick, { dflt: FILL, ...options });
+    schedule.array = await createWatched(root, schedule.tick, { fillValue: FILL, ...options });
     let right = 0;
     for (let i = 0; i < STEPS; i++) {
       const step = schedule.draw();

@@ -3,15 +3,15 @@ import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { beginLive } from "../../../src/dual/live.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { link, open, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { openWritable as openIn } from "../../../src/write/array/create.ts";
 import { runCli } from "../../cli/harness.ts";
 import { makeNoise } from "../../codec/encode-data.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { closeStores, ramp, temporaryFolder, watchedFolder } from "./support.ts";
 
-const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, threads: 0 } as const;
+const OPTIONS = { dtype: "<i4", chunkLength: 4, superchunkLength: 3, threads: 0 } as const;
 const VALUES = [...ramp(0, 2), 7, 7, ...ramp(4, 27)];
 
 /** Two full superchunks, one of them changed, and a remainder; 31 rows. */
@@ -158,7 +158,7 @@ test.each([false, true])(
   async (columns) => {
     const root = join(temporaryFolder(), "array");
     const dtype = columns ? "[('a', '<f8'), ('b', '<i4')]" : "<f8";
-    const array = await createArray(root, { ...OPTIONS, dtype, columns, chunklen: 4096 });
+    const array = await createArray(root, { ...OPTIONS, dtype, columns, chunkLength: 4096 });
     const bytes = makeNoise(43_000 * (columns ? 12 : 8), 1);
     await array.append(bytes);
     await array.close();

@@ -2,18 +2,18 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { link, open, repairArray, unlink, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray as createIn, openWritable as openIn } from "../../../src/write/array/create.ts";
-import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import type { Editable } from "../../../src/write/editable.ts";
 import { decodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
 import { readByDocument, readDocument, readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";
 
-const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, zarr: true, threads: 0 } as const;
+const OPTIONS = { dtype: "<i4", chunkLength: 4, superchunkLength: 3, zarr: true, threads: 0 } as const;
 
 const inode = (path: string): number => fs.statSync(path).ino;
 const mode = (path: string): number => fs.statSync(path).mode & 0o777;
@@ -211,7 +211,7 @@ describe("[FY-05] a shard whose last row was removed", () => {
 describe("[FY-04] disk space", () => {
   test("temporary data come after a hole, and take no disk space once they are gone", async () => {
     const root = join(temporaryFolder(), "array");
-    const array = await createArray(root, { ...OPTIONS, chunklen: 1000, superchunklen: 4 });
+    const array = await createArray(root, { ...OPTIONS, chunkLength: 1000, superchunkLength: 4 });
     for (let i = 0; i < 40; i++) {
       await array.append(ramp(7 * i, 70));
       await array.flush();
@@ -463,7 +463,7 @@ describe("[FY-09] other chunks and columns", () => {
 
   test("another superchunklen is chosen if readers would otherwise mistake chunks, and an explicit one is refused", async () => {
     const root = join(temporaryFolder(), "array");
-    const array = await createArray(root, { ...OPTIONS, superchunklen: 512 });
+    const array = await createArray(root, { ...OPTIONS, superchunkLength: 512 });
     await array.append(ramp(0, 30));
     const refused = array.compact({ chunkLength: 5, superchunkLength: 512 });
     await expect(refused).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "superchunklen" } });
@@ -507,7 +507,7 @@ describe("[FY-09] other chunks and columns", () => {
   });
 
   /** 30 rows, and a folder in place of a shard, so that other chunks cannot be shown. */
-  async function makeStuck(): Promise<{ root: string; array: WritableArray; free: () => void }> {
+  async function makeStuck(): Promise<{ root: string; array: Editable; free: () => void }> {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 30));

@@ -1,7 +1,7 @@
 /** Readers that hold an earlier document, while rows are removed and appended again. */
 import { expect, test } from "vitest";
+import { create as createArray } from "../../../src/node/edit.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray } from "../../../src/node/write.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { sample } from "../../scope.ts";
 import { type Document, readByDocument, readDocument } from "./foreign-reader.ts";
@@ -26,9 +26,9 @@ function wrongRows(values: readonly (number | undefined)[]): number[] {
 function makeArray(root: string): ReturnType<typeof createArray> {
   return createArray(root, {
     dtype: "<i4",
-    chunklen: CHUNK,
-    superchunklen: 4,
-    dflt: FILL,
+    chunkLength: CHUNK,
+    superchunkLength: 4,
+    fillValue: FILL,
     zarr: true,
     threads: 0,
   });

@@ -130,8 +130,8 @@ function isOneOf(
 /** Options, and the number of writer steps between two power cuts. */
 const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
   ["rows of values", {}, sweep(11, 149)],
-  ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 131],
-  ["without digests, one chunk per superchunk", { checksum: "None", superchunklen: 1 }, 131],
+  ["rows with two dimensions", { shape: [0, 2, 1], chunkLength: 2, superchunkLength: 2 }, 131],
+  ["without digests, one chunk per superchunk", { checksum: "None", superchunkLength: 1 }, 131],
 ];
 
 describe.each(SHAPES)("%s", (_name, options, stride) => {

@@ -2,19 +2,19 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
-import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import type { Editable } from "../../../src/write/editable.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";
 
-const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, zarr: true, threads: 0 } as const;
+const OPTIONS = { dtype: "<i4", chunkLength: 4, superchunkLength: 3, zarr: true, threads: 0 } as const;
 
 const json = (path: string): unknown => JSON.parse(fs.readFileSync(path, "utf8"));
 
 describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", (publish) => {
-  const beginLate = async (root: string): Promise<WritableArray> => {
-    const array = await createArray(root, { ...OPTIONS, dflt: -1 });
+  const beginLate = async (root: string): Promise<Editable> => {
+    const array = await createArray(root, { ...OPTIONS, fillValue: -1 });
     await array.append(ramp(0, 36));
     await array.close();
     const again = await openWritable(root, { threads: 0, publish });
@@ -26,18 +26,18 @@ describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", 
   test.each([
     [
       "rows deleted, at the end of a session",
-      async (array: WritableArray) => void (await array.deleteRows(0, 12)),
+      async (array: Editable) => void (await array.deleteRows(0, 12)),
     ],
     [
       "values set, compacted",
-      async (array: WritableArray) => {
+      async (array: Editable) => {
         await array.set([{ start: 5, stop: 20, step: 1 }], 7);
         await array.compact();
       },
     ],
     [
       "rows removed and appended again, compacted in between",
-      async (array: WritableArray) => {
+      async (array: Editable) => {
         await array.resize(13);
         await array.compact();
         await array.append(ramp(500, 20));

@@ -71,7 +71,7 @@ const COLUMNS: Partial<CreateOptions> = {
     ["a", "<i4"],
     ["v", "<i4", [2]],
   ],
-  dflt: [-1, -2],
+  fillValue: [-1, -2],
 };
 const rows = (first: number, count: number, width: number): unknown[] =>
   Array.from({ length: count }, (_, i) => [

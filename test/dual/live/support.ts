@@ -59,9 +59,9 @@ export function createWatched(
   const { store, files } = watchedFolder(root, onChange);
   return createArray(store, "", {
     dtype: "<i4",
-    chunklen: 4,
-    superchunklen: 3,
-    dflt: -1,
+    chunkLength: 4,
+    superchunkLength: 3,
+    fillValue: -1,
     zarr: true,
     ...options,
     mirror: liveViews({ files, publish }),

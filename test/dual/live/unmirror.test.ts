@@ -3,8 +3,8 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../../src/archive/kinds/types.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { open, unlink, verifyLinkAt } from "../../../src/node/index.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { temporaryFolder } from "./support.ts";
 
 const ROWS = Array.from({ length: 9 }, (_, i) => i);
@@ -17,7 +17,13 @@ async function made(): Promise<string> {
     ["a", "<i4"],
     ["c", "<i4"], // stored in data/c, which in a node would be its shards
   ];
-  const array = await createArray(root, { dtype, chunklen: 2, superchunklen: 2, zarr: true, threads: 0 });
+  const array = await createArray(root, {
+    dtype,
+    chunkLength: 2,
+    superchunkLength: 2,
+    zarr: true,
+    threads: 0,
+  });
   await array.append(ROWS.map((i) => [i, i * 7]));
   await array.close();
   return root;

@@ -5,9 +5,9 @@ import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
 import { azureProvider } from "../../../src/node/buckets/azure.ts";
 import { BucketStore } from "../../../src/node/buckets/bucket-store.ts";
 import { gcsProvider } from "../../../src/node/buckets/gcs.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { open } from "../../../src/node/index.ts";
 import { isBucketAddress } from "../../../src/node/locate.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
 import { findFixture } from "../../fixtures/manifest.ts";
@@ -146,7 +146,7 @@ describe.each([
   });
 
   it("arrays are created, appended to and shrunk by their address", async () => {
-    const array = await createArray(address("made/array"), { dtype: "<i4", chunklen: 10 });
+    const array = await createArray(address("made/array"), { dtype: "<i4", chunkLength: 10 });
     await array.append(Int32Array.from({ length: 25 }, (_, i) => i));
     await array.close();
     const again = await openWritable(address("made/array"));

@@ -31,7 +31,7 @@ async function readAll(path: string): Promise<number[]> {
 
 describe("an array in S3", () => {
   it("is created, grows, changes and shrinks", async () => {
-    const array = await createArray(makeStore(), "grows", { dtype: "<f8", chunklen: 100 });
+    const array = await createArray(makeStore(), "grows", { dtype: "<f8", chunkLength: 100 });
     await array.append(rows(0, 250));
     await array.close();
     expect(await readAll("grows")).toEqual(Array.from(rows(0, 250)));
@@ -46,7 +46,7 @@ describe("an array in S3", () => {
   });
 
   it("is created by only one of two concurrent writers", async () => {
-    const tries = [0, 1].map(() => createArray(makeStore(), "raced", { dtype: "<f8", chunklen: 100 }));
+    const tries = [0, 1].map(() => createArray(makeStore(), "raced", { dtype: "<f8", chunkLength: 100 }));
     const outcomes = await Promise.allSettled(tries);
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     for (const outcome of outcomes)
@@ -54,7 +54,7 @@ describe("an array in S3", () => {
   });
 
   it("takes the rows of one of two concurrent writers, and reports the conflict to the other", async () => {
-    const array = await createArray(makeStore(), "shared", { dtype: "<f8", chunklen: 100 });
+    const array = await createArray(makeStore(), "shared", { dtype: "<f8", chunkLength: 100 });
     await array.append(rows(0, 150));
     await array.close();
     const writers = [await openWritable(makeStore(), "shared"), await openWritable(makeStore(), "shared")];
@@ -80,7 +80,7 @@ describe("an array in S3", () => {
 
 describe("an array in S3 with several appending writers", () => {
   it("[FG-17] has all rows once, even if answers are lost", async () => {
-    await (await createArray(makeStore(), "many", { dtype: "<f8", chunklen: 8 })).close();
+    await (await createArray(makeStore(), "many", { dtype: "<f8", chunkLength: 8 })).close();
     let count = 0;
     // Every ninth commit gets no answer, and every other one of these does not arrive either; the SDK retries on its
     // own.

@@ -4,8 +4,8 @@ import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
+import { create as createAt, edit as openWritable } from "../../../src/node/edit.ts";
 import { locateTarget, open, S3Store } from "../../../src/node/index.ts";
-import { createArray as createAt, openWritable } from "../../../src/node/write.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { runPooled } from "../../../src/store/pool.ts";
@@ -49,7 +49,7 @@ describe("over HTTP", () => {
     await putBloscpack(store, "file.blp", values.slice(0, 80_000), 8000, { dtype: "<f8", shape: [10_000] });
     const array = await createArray(store, "array", {
       dtype: "<f8",
-      chunklen: 40_000,
+      chunkLength: 40_000,
       shape: [0],
       superchunk: { nchunks: 4 },
     } as never);
@@ -287,7 +287,7 @@ describe("in S3", () => {
 
   it("arrays are created and opened for writing by their address", async () => {
     const address = `s3://${s3.bucket}/made/array`;
-    const array = await createAt(address, { dtype: "<i4", chunklen: 10 });
+    const array = await createAt(address, { dtype: "<i4", chunkLength: 10 });
     await array.append(Int32Array.from({ length: 25 }, (_, i) => i));
     await array.close();
     const again = await openWritable(address);

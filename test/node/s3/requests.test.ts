@@ -37,7 +37,7 @@ type Maker = (store: MemoryStore, path: string, chunklen: number) => Promise<unk
 
 function superchunks(checksum: ChecksumName, isForeign: boolean, attrs: JsonObject = { unit: "m" }): Maker {
   return async (store, path, chunklen) => {
-    const options = { dtype: F8, chunklen, superchunklen: SUPERCHUNKLEN, checksum, attrs };
+    const options = { dtype: F8, chunkLength: chunklen, superchunkLength: SUPERCHUNKLEN, checksum, attrs };
     const array = await createArray(store, path, options);
     await array.append(valuesOf(CHUNKS * chunklen));
     await array.close();
@@ -69,7 +69,7 @@ const carray: Maker = (store, path, chunklen) =>
     store,
     path,
     { dtype: F8, data: bytesOf(CHUNKS * chunklen) },
-    { chunklen, attrs: { unit: "m" } },
+    { chunkLength: chunklen, attrs: { unit: "m" } },
   );
 
 const DIALECTS: readonly (readonly [name: string, path: string, make: Maker])[] = [
@@ -97,9 +97,9 @@ beforeAll(async () => {
     for (const [, path, make] of DIALECTS) await make(store, `${size}/${path}`, chunklen);
   await superchunks("crc32", true, {})(store, BARE, SMALL);
   const columns = ["id", "price", "volume"].map((name) => ({ name, dtype: F8, data: bytesOf(20_000) }));
-  await createTable(store, "table", columns, { chunklen: SMALL });
+  await createTable(store, "table", columns, { chunkLength: SMALL });
   // As bcolz before it had quantize: nothing in the column's metadata says which layout it is.
-  await createTable(store, "old", columns, { chunklen: SMALL });
+  await createTable(store, "old", columns, { chunkLength: SMALL });
   for (const { name } of columns) {
     const key = `old/${name}/meta/storage`;
     const { cparams, ...storage } = JSON.parse(new TextDecoder().decode(await store.get(key)));
@@ -108,7 +108,7 @@ beforeAll(async () => {
     await store.put(key, new TextEncoder().encode(JSON.stringify({ ...storage, cparams: rest })));
   }
   const many = Array.from({ length: 200 }, (_, i) => ({ name: `c${i}`, dtype: F8, data: bytesOf(100) }));
-  await createTable(store, "wide", many, { chunklen: 64 });
+  await createTable(store, "wide", many, { chunkLength: 64 });
   const objects: [string, Uint8Array][] = [];
   for (const key of await keysOf(store)) objects.push([key, (await store.get(key)) ?? new Uint8Array()]);
   http = await serveObjects(objects);

@@ -29,7 +29,7 @@ it("concurrent answers have their own chunks, byte for byte, also next to interr
   const chunklen = 40_000;
   const count = 24.5 * chunklen;
   const data = new Uint8Array(Float64Array.from({ length: count }, (_, i) => Math.sin(i) * 1e6).buffer);
-  await createCarray(store, "a", { dtype: parseDType("<f8", "test"), data }, { chunklen });
+  await createCarray(store, "a", { dtype: parseDType("<f8", "test"), data }, { chunkLength: chunklen });
   const view = zarrTreeView(await findViewEntries(store));
   const served = await serveView(view);
   try {

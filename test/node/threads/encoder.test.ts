@@ -10,11 +10,11 @@ import { open } from "../../../src/archive/open/open.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../../src/codec/types.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
+import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { open as openPath } from "../../../src/node/index.ts";
 import { ThreadEncoder, worthUnasked } from "../../../src/node/threads/thread-encoder.ts";
 import { poolOf } from "../../../src/node/threads/threads.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
-import { createArray, openWritable } from "../../../src/node/write.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { settleSettings } from "../../../src/write/layout/settings.ts";
 import { ChunkMaker } from "../../../src/write/rows/chunk-maker.ts";
@@ -134,7 +134,12 @@ it.each<[CompressorName, boolean]>([
   const expected = isSlow && availableParallelism() > 1;
   const rows = Int32Array.from({ length: 5000 }, (_, i) => i % 77);
   try {
-    const made = await createArray(path, { ...options, dtype: "<i4", chunklen: 500, cparams: { cname } });
+    const made = await createArray(path, {
+      ...options,
+      dtype: "<i4",
+      chunkLength: 500,
+      compressor: { cname },
+    });
     await made.append(rows);
     await made.close();
     expect(spy.mock.calls.length > 0).toBe(expected);
@@ -233,7 +238,12 @@ it.each([
     for (const threads of [0, 2]) {
       const path = join(bundles.folder, `helped-${kind}-${threads}`);
       const dtype = kind === "rows" ? "<i4" : [["a", "<i4"] as const, ["b", "<f8"] as const];
-      const settings = { dtype, chunklen: 2000, superchunklen: 16, cparams: { cname: "lz4" as const } };
+      const settings = {
+        dtype,
+        chunkLength: 2000,
+        superchunkLength: 16,
+        compressor: { cname: "lz4" as const },
+      };
       const array = await createArray(path, { ...settings, workerUrl: bundles.worker, threads });
       for (let round = 0; round < 10; round++)
         for (const rows of batches)
@@ -260,7 +270,7 @@ it.each([
 
 const SETTINGS = settleSettings(
   { dtype: parseDType("<f8", ""), rowShape: [], hasColumns: false, dflt: 0, revision: 0 },
-  { cparams: { cname: "lz4" } },
+  { compressor: { cname: "lz4" } },
 );
 
 it("a writer asks for a helper once most of its time goes into encoding, but not if it goes into the disk", async () => {

@@ -55,7 +55,7 @@ async function made(rows: number, options: CarrayOptions = {}, dtype = "<i4"): P
     store,
     "",
     { dtype: parseDType(dtype, "test"), data: numbered(rows * 4) },
-    { chunklen: 8, ...options },
+    { chunkLength: 8, ...options },
   );
   return store;
 }
@@ -81,10 +81,10 @@ describe("create", () => {
         "",
         { dtype, rowShape: shape.slice(1), data },
         {
-          cparams: { cname, clevel, shuffle: (["noshuffle", "shuffle", "bitshuffle"] as const)[shuffle] },
-          chunklen: storage.chunklen,
-          expectedlen: storage.expectedlen,
-          dflt: storage.dflt,
+          compressor: { cname, clevel, shuffle: (["noshuffle", "shuffle", "bitshuffle"] as const)[shuffle] },
+          chunkLength: storage.chunklen,
+          expectedLength: storage.expectedlen,
+          fillValue: storage.dflt,
           attrs,
         },
       );
@@ -146,7 +146,7 @@ describe("create", () => {
     expect((await rejectionOf(createCarray(new MemoryStore(), "", of("[('a', '<i4')]")))).code).toBe(
       "UNSUPPORTED",
     );
-    expect((await rejectionOf(createCarray(new MemoryStore(), "", of("<i4"), { chunklen: 0 }))).code).toBe(
+    expect((await rejectionOf(createCarray(new MemoryStore(), "", of("<i4"), { chunkLength: 0 }))).code).toBe(
       "BAD_ARGUMENT",
     );
     expect(
@@ -157,7 +157,7 @@ describe("create", () => {
 
 describe("append, trim and resize", () => {
   it.each([0, 10_000, 10_019])("leaves nothing behind if it is interrupted: %s rows", async (rows) => {
-    const store = await made(rows, { chunklen: 10_000 });
+    const store = await made(rows, { chunkLength: 10_000 });
     const before = await imageOf(store);
     const stop = new AbortController();
     const onProgress = ({ done }: { readonly done: number }): void => {
@@ -196,7 +196,7 @@ describe("append, trim and resize", () => {
   );
 
   it("growing appends the default value", async () => {
-    const store = await made(5, { dflt: -2 });
+    const store = await made(5, { fillValue: -2 });
     await resizeRows(store, "", 21);
     const array = (await open(store, "")) as ArrayArchive;
     const all = (await array.get([{ start: 5, stop: null, step: null }])) as { data: Int32Array };

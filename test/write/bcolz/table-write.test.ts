@@ -42,9 +42,14 @@ async function made(count: number): Promise<MemoryStore> {
   const store = new MemoryStore();
   const { id, price, tag } = rows(0, count);
   await createTable(store, "", [
-    { name: "id", dtype: parseDType("<i4", "test"), data: id, options: { chunklen: 8 } },
-    { name: "price", dtype: parseDType("<f8", "test"), data: price, options: { chunklen: 5, dflt: 1.5 } },
-    { name: "tag", dtype: parseDType("|S3", "test"), data: tag, options: { chunklen: 32 } },
+    { name: "id", dtype: parseDType("<i4", "test"), data: id, options: { chunkLength: 8 } },
+    {
+      name: "price",
+      dtype: parseDType("<f8", "test"),
+      data: price,
+      options: { chunkLength: 5, fillValue: 1.5 },
+    },
+    { name: "tag", dtype: parseDType("|S3", "test"), data: tag, options: { chunkLength: 32 } },
   ]);
   return store;
 }
@@ -155,7 +160,12 @@ describe("rows", () => {
   });
 });
 
-const MORE = { name: "more", dtype: parseDType("<i2", "test"), data: numbered(40), options: { chunklen: 7 } };
+const MORE = {
+  name: "more",
+  dtype: parseDType("<i2", "test"),
+  data: numbered(40),
+  options: { chunkLength: 7 },
+};
 
 describe("columns", () => {
   it("are added at their position, removed and renamed, with their attributes", async () => {
