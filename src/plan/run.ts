@@ -281,7 +281,7 @@ export class Share {
     }
     const { path: label } = at(this.#job.plan.sources, source);
     this.#settings.onProgress?.({ done: this.#nbytes, total: this.#total, label });
-    await this.#batch?.flushIfFull(signal);
+    await this.#batch?.flushIfFull();
     if (Date.now() > this.#due) await this.#writeReceipts(false);
     return failure;
   }
@@ -333,7 +333,7 @@ export class Share {
     const discard = async (below: string): Promise<void> => {
       const folder = target.isHierarchy ? joinKey(key, below) : below;
       await this.#assertUnfinished();
-      this.#batch?.forget(folder);
+      await this.#batch?.forget(folder);
       await deleteTree(store, folder, new Set());
     };
     const onReceipt = (receipt: Receipt): void =>

@@ -46,7 +46,7 @@ export class SourceHelper implements Helper {
       jobs ?? 1,
       async ([index, source], inner) => {
         outcomes[index] = await this.#convert(source, describes, inner);
-        await this.#batch.flushIfFull(inner);
+        await this.#batch.flushIfFull();
       },
       signal,
     );

@@ -220,9 +220,9 @@ export function publishDirectly(store: WritableStore): Publisher {
   };
 }
 
-/** Most objects and bytes that wait for their sync. */
-const MOST_WAITING = 2000;
-const MOST_WAITING_BYTES = 256 * 1024 * 1024;
+/** Objects and bytes that wait for their sync before one begins, in parallel with the next conversions. */
+const MANY_WAITING = 400;
+const MANY_WAITING_BYTES = 64 * 1024 * 1024;
 
 /**
  * Collects small objects and makes them durable together; documents wait until the objects before them are durable. For many
@@ -233,7 +233,8 @@ export class BatchPublisher implements Publisher {
   #written: string[] = [];
   #documents: [key: string, bytes: Uint8Array][] = [];
   #bytes = 0;
-  #flushing: Promise<void> | undefined;
+  /** The last flush; once one has failed, so does every later one. */
+  #flushing: Promise<void> = Promise.resolve();
 
   constructor(store: WritableStore) {
     this.#store = store;
@@ -251,35 +252,33 @@ export class BatchPublisher implements Publisher {
     return bytes.length;
   }
 
-  /** Forgets what is below a folder whose objects are being deleted. */
-  forget(folder: string): void {
+  /** Forgets what is below a folder, so that its objects can be deleted. */
+  async forget(folder: string): Promise<void> {
+    await this.#flushing;
     const isElsewhere = (key: string): boolean => !key.startsWith(`${folder}/`);
     this.#written = this.#written.filter(isElsewhere);
     this.#documents = this.#documents.filter(([key]) => isElsewhere(key));
   }
 
-  /** Publishes what waits, if it is much. During a flush nothing else is published: callers wait for it. */
-  async flushIfFull(signal?: AbortSignal): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
-    const waiting = this.#written.length + this.#documents.length;
-    if (waiting >= MOST_WAITING || this.#bytes >= MOST_WAITING_BYTES) await this.#flush(signal);
+  /** Begins to publish what waits, if it is much; waits for this if much waits again. */
+  async flushIfFull(): Promise<void> {
+    const isFull = (): boolean =>
+      this.#written.length + this.#documents.length >= MANY_WAITING || this.#bytes >= MANY_WAITING_BYTES;
+    if (isFull()) await this.#flushing;
+    if (isFull()) void this.#flush();
   }
 
   /** Publishes everything that waits, durably. */
   async finish(signal?: AbortSignal): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
     await this.#flush(signal);
     // The documents of the last flush.
     await this.#flush(signal);
   }
 
-  async #flush(signal: AbortSignal | undefined): Promise<void> {
-    this.#flushing = this.#publish(signal);
-    try {
-      await this.#flushing;
-    } finally {
-      this.#flushing = undefined;
-    }
+  #flush(signal?: AbortSignal): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#publish(signal));
+    this.#flushing.catch(() => undefined); // thrown to those that wait for it
+    return this.#flushing;
   }
 
   async #publish(signal: AbortSignal | undefined): Promise<void> {

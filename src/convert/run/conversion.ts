@@ -120,7 +120,8 @@ export function conversionOf(
   const options = isTree ? { ...asked, skipFailed: true } : asked;
   const batch =
     isTree && target.isHierarchy && store.sync !== undefined ? new BatchPublisher(store) : undefined;
-  const context: RunContext = { target, store, options, publisher: batch ?? publishDirectly(store) };
+  const direct = publishDirectly(store);
+  const context: RunContext = { target, store, options, publisher: batch ?? direct };
   /** In the order of completion, each with the number of its source. */
   const entries: (readonly [index: number, entry: ConvertEntry])[] = [];
   const leftOut: (readonly [index: number, failure: NodeFailure])[] = [];
@@ -145,7 +146,6 @@ export function conversionOf(
       if (!target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
-    await batch?.finish(options.signal);
     if (isTree && target.isHierarchy) await publishFolders();
     await record.end();
   }
@@ -171,6 +171,7 @@ export function conversionOf(
       // This thread does what a helper cannot, with the same concurrency.
       if (hand > 0 && (await handOut(queue, left, record, inner))) return;
       await here(prepare(queue), atOnce, inner);
+      await batch?.finish(inner);
     });
     await runPooled(hands, hands.length, (work, inner) => work(inner), signal);
     await here(prepare(left), most, signal);
@@ -187,34 +188,36 @@ export function conversionOf(
   ): Promise<boolean> {
     const helper = await helpers?.start(record.isResumed);
     if (helper === undefined) return false;
-    let isOver = false;
-    for (let taken = HANDED; !isOver && 2 * taken >= HANDED && !signal.aborted; ) {
-      taken = 0;
-      const handed: { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] = [];
-      while (!isOver && handed.length < HANDED) {
-        const { value, done } = queue.next();
-        if (done === true) isOver = true;
-        else if (value[1].found === undefined) left.push(value);
-        else handed.push({ index: value[0], item: value[1], found: value[1].found });
+    let [isOver, isWorthIt] = [false, true];
+    const hand = async (_: number, inner: AbortSignal): Promise<void> => {
+      while (!isOver && isWorthIt && !inner.aborted) {
+        let taken = 0;
+        const handed: (readonly [index: number, item: SourceItem, found: FoundAt])[] = [];
+        while (!isOver && handed.length < HANDED) {
+          const { value, done } = queue.next();
+          if (done === true) isOver = true;
+          else if (value[1].found === undefined) left.push(value);
+          else handed.push([...value, value[1].found]);
+        }
+        const sources = handed.map(([, { node }, found]) => ({ node, found, begun: record.begunAs(node) }));
+        const outcomes = await helper.run(sources, nodeCount <= MOST_CONSOLIDATED, inner);
+        for (const [place, [index, item]] of handed.entries()) {
+          const { fingerprint, done, error } = outcomes[place] ?? {};
+          if (fingerprint !== undefined) record.begin(item.node, fingerprint);
+          if (error !== undefined) fail(index, item, unpackError(error));
+          else if (done === undefined) {
+            left.push([index, item]);
+            continue;
+          } else conclude(index, item, { ...done, described: describedIn(done.described) });
+          taken++;
+          advance(index, item);
+        }
+        isWorthIt &&= 2 * taken >= HANDED;
+        if (record.isDue) await record.write({ durable: false, signal: inner });
       }
-      const sources = handed.map(({ item: { node }, found }) => ({
-        ...{ node, found },
-        begun: record.begunAs(node),
-      }));
-      const outcomes = await helper.run(sources, nodeCount <= MOST_CONSOLIDATED, signal);
-      for (const [place, { index, item }] of handed.entries()) {
-        const { fingerprint, done, error } = outcomes[place] ?? {};
-        if (fingerprint !== undefined) record.begin(item.node, fingerprint);
-        if (error !== undefined) fail(index, item, unpackError(error));
-        else if (done === undefined) {
-          left.push([index, item]);
-          continue;
-        } else conclude(index, item, { ...done, described: describedIn(done.described) });
-        taken++;
-        advance(index, item);
-      }
-      if (record.isDue) await record.write({ durable: false, signal });
-    }
+    };
+    // A second hand waits at the helper while this thread takes the outcomes of the first.
+    await runPooled([1, 2], 2, hand, signal);
     await helper.finish(signal);
     return isOver;
   }
@@ -286,7 +289,7 @@ export function conversionOf(
     } catch (failure) {
       fail(index, item, failure);
     }
-    await batch?.flushIfFull(signal);
+    await batch?.flushIfFull();
     advance(index, item);
   }
 
@@ -391,7 +394,7 @@ export function conversionOf(
   }
 
   async function discard(key: string): Promise<void> {
-    batch?.forget(key);
+    await batch?.forget(key);
     await deleteTree(store, key, new Set());
   }
 
@@ -410,12 +413,7 @@ export function conversionOf(
 
   function progress(label: string): void {
     const under = [...fractions.values()].reduce((total, fraction) => total + fraction, 0);
-    options.onProgress?.({
-      done: doneCount + under,
-      total: items.length,
-      label,
-      unit: "archives",
-    });
+    options.onProgress?.({ done: doneCount + under, total: items.length, label, unit: "archives" });
   }
 
   /** Keeps the documents for the root document, as long as they are few. */
@@ -425,18 +423,18 @@ export function conversionOf(
     else for (const [path, document] of documents) shown.set(joinKey(node, path), document);
   }
 
-  /** Writes a group for each folder that contains a converted source, the innermost first, the root last. */
+  /** Publishes what waits, and a group for each folder that contains a converted source; the root last. */
   async function publishFolders(): Promise<void> {
+    const { signal } = options;
     const nodes = entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
     const described = nodeCount <= MOST_CONSOLIDATED ? shown : undefined;
-    for (const [node, document] of folderDocuments(nodes, described)) await publishGroup(node, document);
-  }
-
-  async function publishGroup(node: string, document: JsonObject): Promise<void> {
-    const key = joinKey(root, node, "zarr.json");
-    const { size } = await store.put(key, encodeDocument(document), { signal: options.signal });
-    folders++;
-    folderBytes += size;
+    for (const [node, document] of folderDocuments(nodes, described)) {
+      if (node === "") await batch?.finish(signal);
+      const publisher = node === "" ? direct : context.publisher;
+      const key = joinKey(root, node, "zarr.json");
+      folderBytes += await publisher.putDocument(key, encodeDocument(document), signal);
+      folders++;
+    }
   }
 
   function result(seconds: number): ConvertResult {

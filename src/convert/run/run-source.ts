@@ -129,7 +129,7 @@ export async function runMember(
 ): Promise<SourceOutcome> {
   const discard = async (path: string): Promise<void> => {
     const folder = joinKey(key, path);
-    batch?.forget(folder);
+    await batch?.forget(folder);
     await deleteTree(context.store, folder, new Set());
   };
   if (before === "other") await discard("");
@@ -415,9 +415,5 @@ export function sumResults({ entries, failures, isNamed, nodes, ...parts }: Resu
 
 /** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
 export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
-  return failed.map(({ source, path, error }) => ({
-    path: source,
-    node: path,
-    ...failureOf(error, source),
-  }));
+  return failed.map(({ source, path, error }) => ({ path: source, node: path, ...failureOf(error, source) }));
 }

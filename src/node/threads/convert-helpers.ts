@@ -85,7 +85,8 @@ export function helpersFor(
       const thread = new HelperThread();
       begun.push(thread);
       if (!(await thread.pool.start())) return undefined;
-      await thread.ask({ kind: "begin", from, to, options: packed, blosc, isResumed });
+      // If it fails, the thread takes no sources.
+      thread.ask({ kind: "begin", from, to, options: packed, blosc, isResumed }).catch(() => undefined);
       return thread;
     },
     async end() {

@@ -33,6 +33,8 @@ async function verify({ root, key }: VerifyJob, signal: AbortSignal): Promise<Ve
 }
 
 let helper: Helper | undefined;
+/** The jobs of a conversion so far: each waits for those before it. */
+let answered: Promise<unknown> = Promise.resolve();
 /** The abort controllers of unanswered jobs. */
 const stops = new Map<number, AbortController>();
 
@@ -63,7 +65,10 @@ parentPort?.on("message", async (order: Order) => {
   const stop = new AbortController();
   stops.set(id, stop);
   const { job } = order;
-  const reply = job.kind === "verify" ? await verify(job, stop.signal) : await answer(job, stop.signal);
+  const { signal } = stop;
+  const answering = job.kind === "verify" ? verify(job, signal) : answered.then(() => answer(job, signal));
+  if (job.kind !== "verify") answered = answering;
+  const reply = await answering;
   stops.delete(id);
   parentPort?.postMessage({ id, reply });
 });
