@@ -1,6 +1,6 @@
 // BloscLZ, with the choices of c-blosc 1.21 (entropy probe, lengths, distances, table sizes by level), so that sizes
 // agree. Readers of all versions read the streams.
-import { copyWild, matchLength } from "./matches";
+import { endOf } from "./matches";
 
 /** Literals come in runs of 1 to 32. */
 const MAX_RUN: usize = 32;
@@ -35,8 +35,7 @@ function leastRatio(clevel: u32): u32 {
 // @ts-ignore: decorator
 @inline
 function matchCost(code: usize, near: bool): usize {
-  const length: usize = code >= 7 ? (code - 7) / 255 + 1 : 0;
-  return length + (near ? 2 : 4);
+  return (code >= 7 ? (code - 7) / 255 + 1 : 0) + (near ? 2 : 4);
 }
 
 /**
@@ -62,16 +61,18 @@ function probe(src: usize, length: usize): u32 {
   // The bytes before the first place are literals, too.
   let anchor = src - HEAD;
   while (at < lastStart) {
-    const bytes = load<u32>(at);
-    const slot = slotOf(bytes, PROBE_BITS) << 1;
+    const bytes = load<u64>(at);
+    const slot = slotOf(<u32>bytes, PROBE_BITS) << 1;
     const candidate = src + <usize>load<u16>(slot, PROBE_TABLE);
     store<u16>(slot, <u16>(at - src), PROBE_TABLE);
-    if (load<u32>(candidate) != bytes || candidate == at) {
+    const differs = load<u64>(candidate) ^ bytes;
+    // Five equal bytes, at least.
+    if (((differs & 0xff_ffff_ffff) | <u64>(candidate == at)) != 0) {
       at++;
       continue;
     }
     const distance = at - candidate;
-    const code = matchCode(matchLength(candidate, at, bound), distance, 3);
+    const code = matchCode(endOf(differs, candidate, at, bound) - at, distance, 3);
     if (code < 3) {
       at++;
       continue;
@@ -91,18 +92,17 @@ function probe(src: usize, length: usize): u32 {
 // @ts-ignore: decorator
 @inline
 function putLiterals(to: usize, literals: usize, length: usize): usize {
-  while (length > MAX_RUN) {
-    store<u8>(to, <u8>(MAX_RUN - 1));
+  do {
+    const run = min(length, MAX_RUN);
+    // Without literals, the match overwrites these.
+    store<u8>(to, <u8>(run - 1));
     v128.store(to, v128.load(literals, 0), 1);
     v128.store(to, v128.load(literals, 16), 17);
-    to += MAX_RUN + 1;
-    literals += MAX_RUN;
-    length -= MAX_RUN;
-  }
-  if (length == 0) return to;
-  store<u8>(to, <u8>(length - 1));
-  copyWild(literals, to + 1, length);
-  return to + 1 + length;
+    to += run + <usize>(run != 0);
+    literals += run;
+    length -= run;
+  } while (length != 0);
+  return to;
 }
 
 /** Writes a match; `code` is its length less two, `distance` its distance less one. */
@@ -110,63 +110,69 @@ function putLiterals(to: usize, literals: usize, length: usize): usize {
 @inline
 function putMatch(to: usize, code: usize, distance: usize): usize {
   const near = distance < NEAR;
-  const high = near ? distance >> 8 : 31;
-  if (code < 7) {
-    store<u8>(to++, <u8>((code << 5) + high));
-  } else {
-    store<u8>(to++, <u8>(224 + high));
-    code -= 7;
-    while (code >= 255) {
-      store<u8>(to++, 255);
-      code -= 255;
-    }
-    store<u8>(to++, <u8>code);
-  }
-  if (near) {
-    store<u8>(to, <u8>distance);
-    return to + 1;
-  }
   const beyond = distance - NEAR;
-  store<u8>(to, 255);
-  store<u8>(to, <u8>(beyond >> 8), 1);
-  store<u8>(to, <u8>beyond, 2);
-  return to + 3;
+  const high = near ? distance >> 8 : 31;
+  const low = near ? distance & 0xff : 255 | (beyond & 0xff00) | ((beyond & 0xff) << 16);
+  if (code < 7) {
+    store<u32>(to, <u32>((code << 5) | high | (low << 8)));
+    return to + (near ? 2 : 4);
+  }
+  store<u8>(to++, <u8>(224 | high));
+  code -= 7;
+  while (code >= 255) {
+    store<u8>(to++, 255);
+    code -= 255;
+  }
+  store<u32>(to, <u32>(code | (low << 8)));
+  return to + (near ? 2 : 4);
 }
 
 /**
  * Compresses at a level of 1 to 9. Returns the length, or -2. `split` (bit 8 of `level`) says that the stream is one of
- * several of a block, for which c-blosc chooses other lengths. `work` is room for 64 KiB.
+ * several of a block, for which c-blosc chooses other lengths. `work` is room for 64 KiB before `src`.
  */
 export function encodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLength: usize, level: u32, work: usize): i32 {
   const clevel = level & 0xff;
-  const split = level >= 0x100;
   const quarter = srcLength >> 2;
   if (srcLength < 16 || dstLength < 66) return -2;
   const ratio = probe(src + srcLength - quarter, quarter);
   if (ratio < leastRatio(clevel)) return -2;
-  const shift: usize = split && ratio >= 400 ? 4 : 3;
-  const least = <isize>shift;
   const bits: u32 = clevel == 1 ? 12 : clevel == 2 ? 13 : 14;
   memory.fill(work, 0, 4 << bits);
+  const shift: usize = level >= 0x100 && ratio >= 400 ? 4 : 3;
+  const nearMask: u64 = (<u64>1 << <u64>(8 * (2 * shift - 1))) - 1;
+  return encodeMatches(src, srcLength, dst, dstLength, work, bits, clevel, shift, nearMask);
+}
 
+/**
+ * Writes the stream. A match is worth writing if its code is at least `shift`, and more than 5 if it is far: `nearMask` has the
+ * bytes that are then equal; of a far one, all eight are. This is one branch, because it cannot be predicted.
+ */
+function encodeMatches(
+  src: usize, srcLength: usize, dst: usize, dstLength: usize, work: usize, bits: u32, clevel: u32, shift: usize,
+  nearMask: u64,
+): i32 {
   const bound = src + srcLength - 1;
   const lastStart = src + srcLength - TAIL;
   const limit = dst + dstLength;
+  // A table of addresses. 0 is nowhere: `work` is before the input, which is thus further from 0 than a match reaches.
+  store<u32>(work + (slotOf(load<u32>(src), bits) << 2), <u32>src);
   let to = dst;
   let anchor = src;
   let at = src + HEAD;
   while (at < lastStart) {
-    const bytes = load<u32>(at);
-    const slot = work + (slotOf(bytes, bits) << 2);
-    const candidate = src + <usize>load<u32>(slot);
+    const bytes = load<u64>(at);
+    const slot = work + (slotOf(<u32>bytes, bits) << 2);
+    const candidate = <usize>load<u32>(slot);
+    store<u32>(slot, <u32>at);
     const distance = at - candidate;
-    store<u32>(slot, <u32>(at - src));
-    if (load<u32>(candidate) != bytes || distance - 1 >= FAR - 1) {
+    const differs = load<u64>(candidate) ^ bytes;
+    if (((differs & (distance <= NEAR ? nearMask : <u64>-1)) | <u64>(distance >= FAR)) != 0) {
       at++;
       continue;
     }
-    const code = matchCode(matchLength(candidate, at, bound), distance, shift);
-    if (code < least || (code <= 5 && distance > NEAR)) {
+    const code = matchCode(endOf(differs, candidate, at, bound) - at, distance, shift);
+    if (code < <isize>shift || (code <= 5 && distance > NEAR)) {
       at++;
       continue;
     }
@@ -176,8 +182,8 @@ export function encodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLengt
     to = putMatch(to, <usize>code, distance - 1);
     at += <usize>code;
     const next = load<u32>(at);
-    store<u32>(work + (slotOf(next, bits) << 2), <u32>(at - src));
-    if (clevel == 9) store<u32>(work + (slotOf(next >> 8, bits) << 2), <u32>(at + 1 - src));
+    store<u32>(work + (slotOf(next, bits) << 2), <u32>at);
+    if (clevel == 9) store<u32>(work + (slotOf(next >> 8, bits) << 2), <u32>(at + 1));
     at += 2;
     anchor = at;
   }

@@ -1,5 +1,5 @@
 // LZ4, the fast encoder: one probe of a hash table at each position, larger steps while nothing is found.
-import { copyMatch, copyWild, longMatchLength, matchLength } from "./matches";
+import { copyMatch, copyWild, endOf, matchLength } from "./matches";
 
 // Writes LZ4 sequences: token, lengths, literals, distance. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 
@@ -254,14 +254,6 @@ function entryOf(bytes: u64, multiplier: u64): usize {
 @inline
 function isMatch(differs: u64, distance: usize): usize {
   return <usize>((<u32>differs | <u32>(distance >> 16)) == 0);
-}
-
-/** The end of a match of at least four bytes; `differs` are the differences of its first eight. */
-// @ts-ignore: decorator
-@inline
-function endOf(differs: u64, from: usize, at: usize, matchEnd: usize): usize {
-  if (differs != 0) return at + <usize>(ctz(differs) >> 3);
-  return at + longMatchLength(from, at, matchEnd);
 }
 
 /** Compresses; `acceleration`, 1 or more, sets how soon steps grow. Returns the length, or -2. */

@@ -110,10 +110,18 @@ export function matchLength(a: usize, b: usize, end: usize): usize {
   return longMatchLength(a, b, end);
 }
 
+/** The end of a match at `at`; `differs` are the differences of its first eight bytes, of which some are equal. */
+// @ts-ignore: decorator
+@inline
+export function endOf(differs: u64, from: usize, at: usize, end: usize): usize {
+  if (differs != 0) return at + <usize>(ctz(differs) >> 3);
+  return at + longMatchLength(from, at, end);
+}
+
 /** The same if the first eight are equal. */
 // @ts-ignore: decorator
 @inline
-export function longMatchLength(a: usize, b: usize, end: usize): usize {
+function longMatchLength(a: usize, b: usize, end: usize): usize {
   const distance = b - a;
   let at = b + 8;
   while (at < end) {
