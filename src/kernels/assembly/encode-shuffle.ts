@@ -19,32 +19,22 @@ function high8(a: v128, b: v128): v128 {
 @inline
 function gather16(src: usize, stride: usize): v128 {
   let r = v128.load16_lane(src, i64x2.splat(0), 0);
-  src += stride;
-  r = v128.load16_lane(src, r, 1);
-  src += stride;
-  r = v128.load16_lane(src, r, 2);
-  src += stride;
-  r = v128.load16_lane(src, r, 3);
-  src += stride;
-  r = v128.load16_lane(src, r, 4);
-  src += stride;
-  r = v128.load16_lane(src, r, 5);
-  src += stride;
-  r = v128.load16_lane(src, r, 6);
-  src += stride;
-  return v128.load16_lane(src, r, 7);
+  r = v128.load16_lane(src += stride, r, 1);
+  r = v128.load16_lane(src += stride, r, 2);
+  r = v128.load16_lane(src += stride, r, 3);
+  r = v128.load16_lane(src += stride, r, 4);
+  r = v128.load16_lane(src += stride, r, 5);
+  r = v128.load16_lane(src += stride, r, 6);
+  return v128.load16_lane(src += stride, r, 7);
 }
 
 // @ts-ignore: decorator
 @inline
 function gather32(src: usize, stride: usize): v128 {
   let r = v128.load32_zero(src);
-  src += stride;
-  r = v128.load32_lane(src, r, 1);
-  src += stride;
-  r = v128.load32_lane(src, r, 2);
-  src += stride;
-  return v128.load32_lane(src, r, 3);
+  r = v128.load32_lane(src += stride, r, 1);
+  r = v128.load32_lane(src += stride, r, 2);
+  return v128.load32_lane(src += stride, r, 3);
 }
 
 // @ts-ignore: decorator
@@ -99,12 +89,9 @@ function tile4(src: usize, stride: usize, dst: usize, pitch: usize): void {
   const d0 = low8(c0, c2), d1 = high8(c0, c2);
   const d2 = low8(c1, c3), d3 = high8(c1, c3);
   v128.store(dst, d0);
-  dst += pitch;
-  v128.store(dst, d1);
-  dst += pitch;
-  v128.store(dst, d2);
-  dst += pitch;
-  v128.store(dst, d3);
+  v128.store(dst += pitch, d1);
+  v128.store(dst += pitch, d2);
+  v128.store(dst += pitch, d3);
 }
 
 /** A step of the bit transposition: swaps the bits of `mask << shift` in `a` with the bits of `mask` in `b`. */
@@ -180,20 +167,13 @@ function spread8(
     d6 = v128.xor(d6, i16x8.shl(t, 1));
   }
   v128.store(dst, d0);
-  dst += pitch;
-  v128.store(dst, d1);
-  dst += pitch;
-  v128.store(dst, d2);
-  dst += pitch;
-  v128.store(dst, d3);
-  dst += pitch;
-  v128.store(dst, d4);
-  dst += pitch;
-  v128.store(dst, d5);
-  dst += pitch;
-  v128.store(dst, d6);
-  dst += pitch;
-  v128.store(dst, d7);
+  v128.store(dst += pitch, d1);
+  v128.store(dst += pitch, d2);
+  v128.store(dst += pitch, d3);
+  v128.store(dst += pitch, d4);
+  v128.store(dst += pitch, d5);
+  v128.store(dst += pitch, d6);
+  v128.store(dst += pitch, d7);
 }
 
 /** Eight columns of 16 elements into eight streams. */
