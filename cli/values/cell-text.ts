@@ -9,34 +9,15 @@ import { type DType, type TimeUnit, toJsonValue } from "../../src/index.ts";
 
 const NOT_A_TIME = -(2n ** 63n);
 
-/** Units below a day: number per day, and decimals of the second. */
-const PARTS: Partial<Record<TimeUnit, { readonly perDay: bigint; readonly digits: number }>> = {
-  h: { perDay: 24n, digits: -2 },
-  m: { perDay: 1440n, digits: -1 },
-  s: { perDay: 86_400n, digits: 0 },
-  ms: { perDay: 86_400n * 10n ** 3n, digits: 3 },
-  us: { perDay: 86_400n * 10n ** 6n, digits: 6 },
-  ns: { perDay: 86_400n * 10n ** 9n, digits: 9 },
-  ps: { perDay: 86_400n * 10n ** 12n, digits: 12 },
-  fs: { perDay: 86_400n * 10n ** 15n, digits: 15 },
-  as: { perDay: 86_400n * 10n ** 18n, digits: 18 },
+/** Units of the time of day: decimals of the second; -1 for minutes, -2 for hours. */
+const DIGITS: Partial<Record<TimeUnit, number>> = {
+  ...{ h: -2, m: -1, s: 0, ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 },
 };
 
 const NAMES: Readonly<Record<TimeUnit, string>> = {
-  Y: "years",
-  M: "months",
-  W: "weeks",
-  D: "days",
-  h: "hours",
-  m: "minutes",
-  s: "seconds",
-  ms: "milliseconds",
-  us: "microseconds",
-  ns: "nanoseconds",
-  ps: "picoseconds",
-  fs: "femtoseconds",
-  as: "attoseconds",
-  generic: "generic time units",
+  ...{ Y: "years", M: "months", W: "weeks", D: "days", h: "hours", m: "minutes", s: "seconds" },
+  ...{ ms: "milliseconds", us: "microseconds", ns: "nanoseconds", ps: "picoseconds" },
+  ...{ fs: "femtoseconds", as: "attoseconds", generic: "generic time units" },
 };
 
 /** ISO 8601 in the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the plain count for the generic unit. */
@@ -50,10 +31,10 @@ export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): s
     return `${formatYear(year)}-${pad(modulo(count, 12n) + 1n)}`;
   }
   if (unit === "W") return formatDays(count * 7n);
-  const part = PARTS[unit];
-  if (part === undefined) return formatDays(count);
-  const time = modulo(count, part.perDay);
-  return `${formatDays(floorDivide(count, part.perDay))}T${formatTime(time, part.digits)}`;
+  const digits = DIGITS[unit];
+  if (digits === undefined) return formatDays(count);
+  const perDay = digits < 0 ? 24n * 60n ** BigInt(digits + 2) : 86_400n * 10n ** BigInt(digits);
+  return `${formatDays(floorDivide(count, perDay))}T${formatTime(modulo(count, perDay), digits)}`;
 }
 
 /** The count and the name of its unit, `5 nanoseconds`; `NaT`. */

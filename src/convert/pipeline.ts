@@ -405,6 +405,8 @@ export interface FailedNode {
 /** One source with its place, as planned by a target; nothing is written yet. */
 export interface SourceRun {
   readonly plan: ConversionPlan;
+  /** The plan by the headers of all chunks, for a dry run; undefined if `plan` needs none. */
+  detailed?(): Promise<ConversionPlan>;
   readonly arrays: readonly ArrayRun[];
   /** Why it cannot be converted as a whole; thrown before anything is written. */
   readonly refusal: SuperchunkError | undefined;

@@ -37,14 +37,20 @@ export function joinableCodec(compressor: Compressor): JoinableCodec | undefined
   return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;
 }
 
+/** What decides whether the blocks of a chunk can be pages. */
+export type PageHeader = Pick<
+  ChunkHeader,
+  "nbytes" | "blocksize" | "typesize" | "compressor" | "shuffle" | "memcpyed"
+>;
+
 /** Why the blocks of a chunk cannot be pages of `width`-byte values; undefined if they can. A stored chunk fits any codec. */
-export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableCodec): string | undefined {
+export function whyNotPages(header: PageHeader, width: number, codec: JoinableCodec): string | undefined {
   if (header.nbytes % width !== 0) return `its ${header.nbytes} bytes are not whole values of ${width} bytes`;
   if (header.memcpyed) return undefined;
   const own = joinableCodec(header.compressor);
   if (own !== codec)
     return own === undefined
-      ? `Parquet has no codec ${header.compressor}`
+      ? `Parquet has no codec ${header.compressor}; pages are ${codec}`
       : `the column is ${codec}, and chunks are ${header.compressor}`;
   if (header.shuffle === "bitshuffle") return "Parquet has no bitshuffle";
   if (header.blocksize % width !== 0) return `blocks of ${header.blocksize} bytes do not end on values`;

@@ -1,5 +1,4 @@
 /** Repetition and definition levels: which values begin a list, and which are not null. @see docs/parquet-format.md [PL] */
-
 import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import type { Leaf } from "./schema.ts";
 

@@ -5,17 +5,12 @@ import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 
+const kept = <Value>(value: Value): Value => value;
 /** Keeps dates as counts, and strings as bytes. */
 const PARSERS: Partial<ParquetParsers> = {
-  timestampFromMilliseconds: (value) => value,
-  timestampFromMicroseconds: (value) => value,
-  timestampFromNanoseconds: (value) => value,
-  dateFromDays: (value) => value,
-  stringFromBytes: (value) => value,
-  jsonFromBytes: (value) => value,
-  uuidFromBytes: (value) => value,
-  geometryFromBytes: (value) => value,
-  geographyFromBytes: (value) => value,
+  ...{ timestampFromMilliseconds: kept, timestampFromMicroseconds: kept, timestampFromNanoseconds: kept },
+  ...{ dateFromDays: kept, stringFromBytes: kept, jsonFromBytes: kept, uuidFromBytes: kept },
+  ...{ geometryFromBytes: kept, geographyFromBytes: kept },
 };
 
 /** Reads the footer. @throws NOT_FOUND, and BAD_FIELD for what is not Parquet */

@@ -89,8 +89,8 @@ export async function* planConversion(
     const where = { path, node, notes };
     try {
       const opened = await item.open(options.signal);
-      const { plan, failed } = await target.plan(opened, placeAt(destination, node, items.length), own);
-      yield* splitPlan(where, plan, isTree ? failed : []);
+      const run = await target.plan(opened, placeAt(destination, node, items.length), own);
+      yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
     } catch (error) {
       if (!isTree) throw error;
       yield { ...where, ...failureOf(error, path) };

@@ -6,6 +6,7 @@
  */
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -19,6 +20,7 @@ import type {
   ChunkRun,
   ColumnArray,
   ColumnTable,
+  ConversionPlan,
   ConvertFormat,
   ConvertOptions,
   OpenedSource,
@@ -86,6 +88,12 @@ export interface ColumnFormat {
     readonly reason?: string;
     readonly notes?: readonly string[];
   };
+  /** Treatment of each run of a column's chunks, by their headers; undefined if `describe` says all. */
+  describeRuns?(
+    column: Column,
+    piece: Piece,
+    options: ConvertOptions,
+  ): Promise<readonly ChunkRun[] | undefined>;
   /** True for a path, in its folder, of a file that holds a part of a table or an array. */
   isPart?(path: string): boolean;
   /** True for documents of its folders. */
@@ -135,15 +143,17 @@ async function planPieces(
   const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i], options));
   const path = "store" in source ? source.store.describe(source.path) : "";
   const counted = new Set<string>();
+  const plan: ConversionPlan = {
+    source: path,
+    kind: source.kind === "table" || pieces.some(({ table }) => table !== undefined) ? "group" : "array",
+    arrays,
+    groups: [],
+    renamed: [],
+    nbytes: arrays.reduce((sum, { nbytes }) => sum + nbytes, 0),
+  };
   return {
-    plan: {
-      source: path,
-      kind: source.kind === "table" || pieces.some(({ table }) => table !== undefined) ? "group" : "array",
-      arrays,
-      groups: [],
-      renamed: [],
-      nbytes: arrays.reduce((sum, { nbytes }) => sum + nbytes, 0),
-    },
+    plan,
+    detailed: async () => ({ ...plan, arrays: await detailedArrays(format, pieces, arrays, options) }),
     arrays: pieces.map((piece) => pieceRun(format, piece, countNew(piece.columns, counted), options)),
     refusal: refused.find((error) => error !== undefined),
     failed: [],
@@ -300,6 +310,28 @@ function describePiece(
       notes: described?.notes ?? [],
     };
   });
+}
+
+/** The planned arrays with what happens to each of their chunks. */
+async function detailedArrays(
+  format: ColumnFormat,
+  pieces: readonly Piece[],
+  arrays: readonly PlannedArray[],
+  options: ConvertOptions,
+): Promise<PlannedArray[]> {
+  const columns = pieces.flatMap((piece) => piece.columns.map((column) => ({ column, piece })));
+  const detailed: PlannedArray[] = [];
+  for (const [i, array] of arrays.entries()) {
+    const { column, piece } = at(columns, i);
+    const runs = array.runs && (await format.describeRuns?.(column, piece, options));
+    const [first] = runs ?? [];
+    const { reason: usual, ...rest } = array;
+    const reason = runs?.find((run) => run.reason !== undefined)?.reason;
+    const action = runs?.some((run) => run.action !== first?.action) === true ? "mixed" : first?.action;
+    if (runs === undefined || action === undefined) detailed.push(array);
+    else detailed.push({ ...rest, action, ...(reason === undefined ? {} : { reason }), runs });
+  }
+  return detailed;
 }
 
 /**

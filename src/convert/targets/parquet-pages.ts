@@ -14,6 +14,7 @@ import {
   type BloscPage,
   encodePage,
   joinPage,
+  type PageHeader,
   pagesOfChunk,
   whyNotPages,
 } from "../../parquet/blosc-pages.ts";
@@ -120,13 +121,12 @@ interface StoredChunk {
 }
 
 /** Why a column is recoded whose bytes are shuffled. */
-export const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
+const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
 
 /** Why no block of a chunk is a page unchanged; undefined if blocks are. */
-function whyNotRestream(
-  { schema, mayBeSplit }: FileColumn,
-  header: ChunkHeader,
-  codec: JoinableCodec,
+export function whyNotRestream(
+  { schema, mayBeSplit, codec }: FileColumn,
+  header: PageHeader,
 ): string | undefined {
   const [leaf, ...others] = schema.leaves;
   if (leaf === undefined || others.length > 0) return "a struct becomes several columns";
@@ -144,7 +144,7 @@ function* chunkPages(
   context: PageContext,
 ): Generator<LeafPage> {
   const { chunk, header, start } = stored;
-  const { rowBytes, codec, schema, hasStatistics } = file;
+  const { rowBytes, schema, hasStatistics } = file;
   const from = Math.max(first, start);
   const to = Math.min(end, start + Math.floor(header.nbytes / rowBytes));
   if (to <= from) return;
@@ -154,12 +154,14 @@ function* chunkPages(
     items ??= decodeSync(chunk, { out: context.memory?.items.take(header.nbytes) });
     return items.subarray((a - start) * rowBytes, (b - start) * rowBytes);
   };
-  if (whyNotRestream(file, header, codec) !== undefined) {
-    context.counts.recoded++;
+  // A chunk in two row groups counts once.
+  const count = from === start || first === (file.column.skip ?? 0) ? 1 : 0;
+  if (whyNotRestream(file, header) !== undefined) {
+    context.counts.recoded += count;
     yield* encodedPages(file, rowsAt(from, to), context, false);
     return;
   }
-  if (from === start || first === from) context.counts.restreamed = (context.counts.restreamed ?? 0) + 1;
+  context.counts.restreamed = (context.counts.restreamed ?? 0) + count;
   // Blocks that do not end on rows are collected with the following ones, and encoded again.
   let waiting = from;
   const isDecoded = hasStatistics || schema.leaves.some(({ nullable }) => nullable);
@@ -278,10 +280,11 @@ function* readingSteps(file: FileColumn, first: number, end: number): Generator<
   }
 }
 
-function countChunks({ column }: FileColumn, from: number, to: number): number {
-  const length = column.chunks?.chunkLength;
-  if (length === undefined || length === 0) return 0;
-  return Math.ceil(to / length) - Math.ceil(from / length);
+/** The part of all chunks that some rows are; all parts together are the number of chunks. */
+function countChunks({ column: { chunks, shape } }: FileColumn, from: number, to: number): number {
+  const [rows = 1] = shape;
+  const before = (row: number): number => Math.ceil((row * (chunks?.stored.nchunks ?? 0)) / rows);
+  return before(to) - before(from);
 }
 
 function startOf({ chunkStarts, chunkBytes }: StoredChunks, index: number): number {

@@ -10,7 +10,7 @@ import { at, joinBytes } from "../../bytes/arrays.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
-import type { ConvertOptions, TaskContext } from "../pipeline.ts";
+import type { ChunkRun, ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
 import {
@@ -19,7 +19,7 @@ import {
   PageMemory,
   pagesOf,
   rowCount,
-  WHY_NOT_SPLIT,
+  whyNotRestream,
 } from "./parquet-pages.ts";
 import { PARTS, partitionsOf, rowPartsOf } from "./partitions.ts";
 import {
@@ -59,6 +59,7 @@ export const PARQUET: ColumnFormat = {
   },
   isPart: (path) => PARTS.test(path),
   describe: describePlan,
+  describeRuns,
 
   async write(piece, context) {
     const { options, store } = context;
@@ -122,21 +123,34 @@ function describePlan(
   options: ConvertOptions,
 ): ReturnType<NonNullable<ColumnFormat["describe"]>> {
   const file = fileColumn(column, piece, options);
-  const [leaf] = file.schema.leaves;
-  const { cname, shuffle, typesize } = column.settings;
-  const isShuffled = shuffle === "shuffle" && typesize !== 1;
+  const { cname = file.codec, shuffle = "noshuffle", typesize = 1 } = column.settings;
+  const compressor = cname === "lz4hc" ? "lz4" : cname;
+  const usual = { compressor, shuffle, typesize, memcpyed: false, nbytes: 0, blocksize: 0 };
   const reason =
-    leaf?.whyConverted ??
+    file.schema.leaves[0]?.whyConverted ??
     whyNotByChunks(column, file.rowBytes) ??
-    (cname === "zlib"
-      ? `Parquet has no codec zlib; pages are ${file.codec}`
-      : shuffle === "bitshuffle"
-        ? "Parquet has no bitshuffle"
-        : isShuffled && !file.mayBeSplit
-          ? WHY_NOT_SPLIT
-          : undefined);
+    whyNotRestream(file, usual);
   const notes = notesOn(column.name, file.schema, piece);
   return reason === undefined ? { action: "restream", notes } : { action: "recode", reason, notes };
+}
+
+/** What happens to each chunk of an archive, by the headers of all. */
+async function describeRuns(
+  column: Column,
+  piece: Piece,
+  options: ConvertOptions,
+): Promise<readonly ChunkRun[] | undefined> {
+  const file = fileColumn(column, piece, options);
+  if (file.stored === undefined || column.archive === undefined) return undefined;
+  const runs: ChunkRun[] = [];
+  for await (const { index, ...header } of column.archive.listChunks({ signal: options.signal })) {
+    const reason = whyNotRestream(file, header);
+    const last = runs.at(-1);
+    if (last !== undefined && last.reason === reason) runs.splice(-1, 1, { ...last, count: last.count + 1 });
+    else if (reason === undefined) runs.push({ first: index, count: 1, action: "restream" });
+    else runs.push({ first: index, count: 1, action: "recode", reason });
+  }
+  return runs;
 }
 
 async function* fileBytes(

@@ -1,7 +1,7 @@
 /** Every archive of the corpus becomes Parquet and Arrow, whatever the options; hyparquet and flechette read the same values. */
 import { describe, expect, test } from "vitest";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convert } from "../../../src/zarr.ts";
+import { convert, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { openFixture } from "../to-zarr/read-back.ts";
 
@@ -12,12 +12,15 @@ describe.each(rows)("$path", ({ path }) => {
   test.each(OPTIONS)("has the same values as Parquet with %o", async (parquet) => {
     const source = await openFixture(path);
     const store = new MemoryStore();
-    const result = await convert(
-      source,
-      { store, path: "out.parquet" },
-      { to: "parquet", parquet, verify: true },
-    );
+    const options = { to: "parquet", parquet, verify: true } as const;
+    const planned = { restream: 0, recode: 0 };
+    for await (const { plan } of planConversion(source, { path: "out.parquet" }, options))
+      for (const { action, count } of plan?.arrays.flatMap(({ runs = [] }) => runs) ?? [])
+        planned[action as "recode"] += count;
+    const result = await convert(source, { store, path: "out.parquet" }, options);
     expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
+    const { chunksRestreamed: restream = 0, chunksRecoded: recode } = result;
+    expect({ restream, recode }, "as planned").toEqual(planned);
     expect(await store.stat("out.parquet")).toBeDefined();
   });
 
