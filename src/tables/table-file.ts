@@ -4,9 +4,9 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
-import type { DType, Field, TimeUnit } from "../format/types.ts";
+import type { DType, Field } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { putRow } from "../values/item-bytes.ts";
+import { ATTOSECONDS, putRow } from "../values/item-bytes.ts";
 import {
   type Attributes,
   numberOf,
@@ -143,12 +143,6 @@ export function columnNamed(
   });
 }
 
-/** Nanoseconds of the units between which times are converted. */
-const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
-  ...{ W: 604_800_000_000_000n, D: 86_400_000_000_000n, h: 3_600_000_000_000n, m: 60_000_000_000n },
-  ...{ s: 1_000_000_000n, ms: 1_000_000n, us: 1000n, ns: 1n },
-};
-
 type Refuse = (reason: string) => SuperchunkError;
 
 /**
@@ -216,7 +210,7 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
     return (value) => (typeof value === "string" ? bytesOf(value, to.itemSize) : value);
   if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
   if (from.unit === to.unit && from.scale === to.scale) return undefined;
-  const [own, wanted] = [NANOSECONDS[from.unit], NANOSECONDS[to.unit]];
+  const [own, wanted] = [ATTOSECONDS[from.unit], ATTOSECONDS[to.unit]];
   if (own === undefined || wanted === undefined)
     throw refuse("has units that cannot be turned into one another");
   const [length, unit] = [own * BigInt(from.scale), wanted * BigInt(to.scale)];

@@ -258,7 +258,7 @@ function unfit(value: unknown, expected: string): SuperchunkError {
 // Converts a caller's dates (ISO 8601 and `Date`) to the stored count.
 
 /** Attoseconds of a unit; years and months have no fixed number of them. */
-const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
+export const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
   W: 7n * 86_400n * 10n ** 18n,
   D: 86_400n * 10n ** 18n,
   h: 3600n * 10n ** 18n,
