@@ -26,14 +26,7 @@ import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
-import {
-  formatClock,
-  formatCount,
-  formatDuration,
-  formatPlural,
-  formatSize,
-  parseCount,
-} from "../input/units.ts";
+import { formatClock, formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import {
   type ConvertFlags,
   noteFailures,
@@ -396,17 +389,16 @@ Examples:
         const status = await planStatus(location);
         const queue = flags.queue === undefined ? undefined : await statusOfQueue(status.plan, flags.queue);
         if (queue !== undefined) noteDead(queue, context);
+        const lines = statusLines(status, queue, context.out.columns);
         if (flags.json === true) await context.json({ ...status, queue });
-        else for (const line of statusLines(status, queue, context.out.columns)) await context.out.line(line);
+        else if (flags.watch === true) await context.out.picture(lines);
+        else for (const line of lines) await context.out.line(line);
         await context.out.flush();
-        if (
-          flags.watch !== true ||
-          status.stage === "finished" ||
-          status.done + status.failed === status.units
-        )
-          return;
+        const isDone = status.done + status.failed === status.units;
+        if (isDone && status.stage !== "finished")
+          context.message(`next: superchunk finish ${printable(location)}`);
+        if (flags.watch !== true || isDone) return;
         await wait(WATCH_EVERY, undefined, { signal: context.signal });
-        if (flags.json !== true) await context.out.line("");
       }
     });
 }
@@ -423,32 +415,30 @@ function statusLines(
   columns: number | undefined,
 ): string[] {
   const queued = queue === undefined ? undefined : queueFacts(queue);
-  const { stage, units, done, running, failed, nbytes, nbytesDone, rate, secondsLeft, workers, failures } =
-    status;
+  const { stage, units, done, failing, nbytes, nbytesDone, rate, secondsLeft, workers, failures } = status;
   const left = secondsLeft === undefined ? "" : `, ${formatClock(secondsLeft)} left`;
+  const counts = `${formatCount(done)} of ${formatCount(units)} done, ${formatCount(status.running)} running, ${formatCount(status.failed)} failed`;
+  const again = failing > 0 ? `, ${formatCount(failing)} to run again` : "";
+  const speed = rate > 0 ? `, ${formatSize(rate)} a second${left}` : "";
+  const now = Date.now();
+  const active = workers.filter(({ ended }) => !ended).sort((a, b) => a.updated - b.updated);
+  const ended = formatCount(workers.length - active.length);
   const facts = [
     ["stage", stage],
-    [
-      "tasks",
-      `${formatCount(done)} of ${formatCount(units)} done, ${formatCount(running)} running, ${formatCount(failed)} failed`,
-    ],
-    [
-      "size",
-      `${formatSize(nbytesDone)} of ${formatSize(nbytes)}${rate > 0 && stage !== "finished" ? `, ${formatSize(rate)} a second${left}` : ""}`,
-    ],
+    ["tasks", stage === "finished" ? formatCount(units) : counts + again],
+    ["size", `${formatSize(nbytesDone)} of ${formatSize(nbytes)}${speed}`],
+    ...(workers.length === 0 ? [] : [["processes", `${formatCount(active.length)} running, ${ended} ended`]]),
     ...(queued?.facts ?? []),
   ];
-  const now = Date.now();
-  const rows = workers.map(({ worker, running: own, ended, updated }) => [
+  const rows = active.map(({ worker, running, updated }) => [
     printable(worker),
-    ended ? "ended" : formatPlural(own, "task"),
-    `${formatDuration((now - updated) / 1000)} ago`,
+    formatPlural(running, "task"),
+    `${formatClock((now - updated) / 1000)} ago`,
   ]);
+  const table = [["process", "doing", "last word"], ...rows];
   return [
     ...alignRows(facts, new Set(), columns),
-    ...(rows.length === 0
-      ? []
-      : ["", ...alignRows([["process", "doing", "last word"], ...rows], new Set(), columns)]),
+    ...(rows.length === 0 ? [] : ["", ...alignRows(table, new Set(), columns)]),
     ...failures.map(({ path, code, message }) => `failed: ${printable(withPlace(path, message))} (${code})`),
     ...(queued?.letters ?? []),
   ];

@@ -5,9 +5,10 @@
  */
 import type { Readable, Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
+import type { WriteStream } from "node:tty";
 import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 
-export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+export type TerminalStream = Writable & Partial<Readonly<Pick<WriteStream, "isTTY" | "columns" | "rows">>>;
 
 /** Input, output and abort signal of a run. */
 export interface Io {
@@ -92,6 +93,16 @@ export class Output {
   /** Columns of the terminal; undefined if there is none, or its width is unknown. */
   get columns(): number | undefined {
     return (this.isTerminal && this.#stream.columns) || undefined;
+  }
+
+  /** Prints lines in place of what a terminal shows, as many as fit; after an empty line if lines cannot be replaced. */
+  picture(lines: readonly string[]): Promise<void> | undefined {
+    const { rows = 0 } = this.#stream;
+    if (!this.isTerminal || rows < 2 || process.env["TERM"] === "dumb")
+      return this.text(["", ...lines, ""].slice(this.started ? 0 : 1).join("\n"));
+    const more = lines.length < rows ? [] : [`… ${lines.length - rows + 2} more lines`];
+    this.#pending += "\x1b[H\x1b[J";
+    return this.text(`${[...lines.slice(0, rows - 1 - more.length), ...more].join("\n")}\n`);
   }
 
   /** Prints text. Returns a promise only if the caller must wait. On a terminal, control characters are escaped. */

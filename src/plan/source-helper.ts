@@ -40,10 +40,9 @@ export class SourceHelper implements Helper {
     signal: AbortSignal,
   ): Promise<HandedOutcome[]> {
     const outcomes: HandedOutcome[] = sources.map(() => ({}));
-    const { jobs } = this.#settings.options;
     await runPooled(
       sources.entries(),
-      jobs ?? 1,
+      this.#settings.options.jobs ?? 1,
       async ([index, source], inner) => {
         outcomes[index] = await this.#convert(source, describes, inner);
         await this.#batch.flushIfFull();

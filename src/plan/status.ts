@@ -12,7 +12,9 @@ export interface SharedStatus {
   readonly stage: "planned" | "running" | "finished";
   readonly units: number;
   readonly done: number;
+  /** Units that fail in every run, and units that failed and may succeed in another run. */
   readonly failed: number;
+  readonly failing: number;
   /** Units without a receipt that processes say they work on. */
   readonly running: number;
   /** Uncompressed bytes of all units, and of those that are done. */
@@ -37,7 +39,6 @@ export interface WorkerStatus {
   readonly updated: number;
 }
 
-/** The progress of a plan, according to its receipts. */
 export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const job = openJob(shared, {});
   const { plan, units } = job;
@@ -45,11 +46,11 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const failures = new Map<string, { readonly path: string } & Failure>();
   for (const { path, failure } of plan.sources)
     if (failure !== undefined) failures.set(path, { path, ...failure });
-  const base = { plan: plan.id, units: units.count, nbytes };
+  const base = { plan: plan.id, units: units.count, nbytes, running: 0, failing: 0 };
   if (await isFinished(job))
     return {
       ...base,
-      ...{ stage: "finished", done: units.count, failed: 0, running: 0, nbytesDone: nbytes, rate: 0 },
+      ...{ stage: "finished", done: units.count, failed: 0, nbytesDone: nbytes, rate: 0 },
       ...{ workers: [], failures: [...failures.values()] },
     };
   const states = new Uint8Array(units.count);
@@ -87,6 +88,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     stage: all.length === 0 ? "planned" : "running",
     done: states.reduce((sum, state) => sum + Number(state === DONE), 0),
     failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
+    failing: failing.size,
     running: new Set(running.flat()).size,
     ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: (nbytes - nbytesDone) / rate } : {}) },
     workers: all.map(({ worker, ended, started, updated }, i) => {
@@ -101,6 +103,6 @@ export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<U
   const opened = openJob(job, {});
   if (await isFinished(opened)) return new Uint32Array();
   const known = await readStates(opened);
-  const all = Uint32Array.from({ length: opened.units.count }, (_, unit) => unit);
-  return all.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed));
+  const isLeft = (unit: number): boolean => known[unit] === 0 || (known[unit] === FAILED && retryFailed);
+  return opened.units.share(0, 1).filter(isLeft);
 }

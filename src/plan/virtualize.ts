@@ -32,8 +32,7 @@ export async function listSource(
   let chunks = 0;
   // Other formats have their chunks in an index, so their references are made at the end.
   if (!("model" in opened) && opened.kind !== "group") {
-    const archive = opened as Archive;
-    const plan = await planReferences(archive, { ...options, listed: recordIn(lists) });
+    const plan = await planReferences(opened as Archive, { ...options, listed: recordIn(lists) });
     const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
     for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
   }

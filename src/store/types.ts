@@ -22,6 +22,8 @@ export interface ObjectInfo {
   readonly size: number;
   /** Changes whenever the bytes do: an ETag, or size, time and inode. Compare only for equality. */
   readonly version: string;
+  /** The version for comparisons on other machines, where the same file may have another inode; absent if `version` is the same there. */
+  readonly stamp?: string;
   /** Last write of the bytes, in milliseconds since 1970; absent if the store does not know. */
   readonly modified?: number;
   /** Number of names of the same bytes; absent if the store does not know, or knows only one. */

@@ -15,6 +15,8 @@ export interface RunSettings {
   readonly terminal?: boolean;
   /** Width of the terminal; default 100. */
   readonly columns?: number;
+  /** Rows of the terminal; default 0, which is unknown. */
+  readonly rows?: number;
   /** Whether verdicts are coloured; default false. */
   readonly hasColour?: boolean;
   readonly stdin?: Uint8Array;
@@ -40,12 +42,14 @@ export async function runCli(argv: readonly string[], settings: RunSettings = {}
 class Capture extends Writable implements TerminalStream {
   readonly isTTY: boolean;
   readonly columns: number;
+  readonly rows: number;
   readonly #pieces: Buffer[] = [];
 
-  constructor({ terminal = false, columns = 100 }: RunSettings) {
+  constructor({ terminal = false, columns = 100, rows = 0 }: RunSettings) {
     super();
     this.isTTY = terminal;
     this.columns = columns;
+    this.rows = rows;
   }
 
   get bytes(): Buffer {

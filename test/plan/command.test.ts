@@ -1,6 +1,7 @@
 /** `superchunk plan`, `run`, `finish` and `status` as typed, and the share that a scheduler gives. */
 import { cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/input/share.ts";
 import { FileStore } from "../../src/node/index.ts";
@@ -231,6 +232,28 @@ it.each<[string, Record<string, string>, number | undefined]>([
   ["of how many, but not which", {}, 4],
 ])("if the scheduler says %s, nothing is guessed", (_, env, shares) => {
   expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
+});
+
+it("status --watch redraws a terminal, within its rows, until all tasks are done", async () => {
+  const folder = temporaryFolder();
+  const [data, plan] = [join(folder, "data"), join(folder, "plan.json")];
+  const restore = (i: number): Promise<void> =>
+    cp(join(tables, "bcolz-mixed"), join(data, `${i}`), { recursive: true, preserveTimestamps: true });
+  for (let i = 0; i < 12; i++) await restore(i);
+  await runCli(["plan", data, join(folder, "out.zarr"), "-o", plan]);
+  for (let i = 0; i < 11; i++) await rm(join(data, `${i}`), { recursive: true });
+  await runCli(["run", plan]);
+  const seen = runCli(["status", plan, "--watch"], { terminal: true, rows: 8 });
+  await setTimeout(500);
+  for (let i = 0; i < 11; i++) await restore(i);
+  await runCli(["run", plan]);
+  const { out, err } = await seen;
+  const [first, ...pictures] = out.split("\u001b[H\u001b[J");
+  expect(first).toBe("");
+  expect(pictures[0]?.split("\n")).toHaveLength(8);
+  expect(pictures[0]).toMatch(/1 of 12 done, 0 running, 0 failed, 11 to run again\n[\s\S]*… 9 more lines\n$/);
+  expect(pictures.at(-1)).toMatch(/12 of 12 done[\s\S]*processes {2}0 running, 2 ended\n$/);
+  expect(err).toContain("next: superchunk finish");
 });
 
 it("a plan records the version of the package, and a failure names its archive once", async () => {

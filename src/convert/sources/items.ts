@@ -254,7 +254,7 @@ async function versionsOf(
   const versions: Record<string, string> = {};
   for (const key of keys) {
     const info = key === "" ? undefined : await store.stat(key, options);
-    if (info !== undefined) versions[key] = `${info.size} ${info.version}`;
+    if (info !== undefined) versions[key] = `${info.size} ${info.stamp ?? info.version}`;
   }
   return versions;
 }

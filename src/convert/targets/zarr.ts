@@ -327,7 +327,7 @@ async function fingerprintArray(
       if (key === "") continue;
       const info = await store.stat(key, { signal });
       const own = archive.joinedFrom === undefined ? name : store.describe(key);
-      if (info !== undefined) objects[own] = `${info.size} ${info.version}`;
+      if (info !== undefined) objects[own] = `${info.size} ${info.stamp ?? info.version}`;
     }
   }
   return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };

@@ -374,9 +374,10 @@ export function lstat(path: string): fs.Stats | undefined {
 
 /** Identifies the bytes of a file: size, time of change in nanoseconds, inode. */
 export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "ino" | "nlink">): ObjectInfo {
-  const version = `${info.size}-${info.mtimeNs}-${info.ino}`;
+  const stamp = `${info.size}-${info.mtimeNs}`;
+  const version = `${stamp}-${info.ino}`;
   const links = info.nlink > 1n ? { links: Number(info.nlink) } : {};
-  return { size: Number(info.size), version, modified: Number(info.mtimeNs) / 1e6, ...links };
+  return { size: Number(info.size), version, stamp, modified: Number(info.mtimeNs) / 1e6, ...links };
 }
 
 /** What is at a path; undefined if it does not exist, or a part of the path is a file. */
