@@ -5,7 +5,7 @@ import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
 import { decodeText, Fields, type Hdf5File } from "./file.ts";
-import { readGlobal } from "./heaps.ts";
+import { readHeap } from "./heaps.ts";
 
 export interface Hdf5Type {
   /** Bytes of an item. */
@@ -18,6 +18,13 @@ export interface Hdf5Type {
   readonly text?: "fixed" | "variable";
   /** For array types: the dimensions, and the type of their items. */
   readonly sub?: { readonly dims: readonly number[]; readonly item: Hdf5Type };
+  /** The members of a compound without a numpy name; `numpy` is undefined for those that are why it has none. */
+  readonly members?: readonly {
+    readonly name: string;
+    readonly offset: number;
+    readonly type: Hdf5Type;
+    readonly numpy: JsonValue | undefined;
+  }[];
 }
 
 const MAX_DEPTH = 16;
@@ -85,10 +92,12 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       return { size, name: "text", numpy: `|S${size}`, text: "fixed" };
     case 4:
       return { size, name: "bits", numpy: isPlain(fields, size) ? named("u", [1, 2, 4, 8]) : undefined };
-    case 5:
-      // The length of the tag is padded to eight bytes.
-      fields.skip(bits & 0xff);
-      return { size, name: "opaque bytes", numpy: `|V${size}` };
+    case 5: {
+      // The length of the tag is padded to eight bytes. h5py stores numpy's name of a time there.
+      const tag = decodeText(fields.bytes(bits & 0xff, "tag of opaque bytes"));
+      const [, time = `|V${size}`] = /^NUMPY:([<>][mM]8\[\w+\])\0*$/.exec(tag) ?? [];
+      return { size, name: "opaque bytes", numpy: size === 8 ? time : `|V${size}` };
+    }
     case 6:
       return readCompound(fields, { size, version, count: bits & 0xffff }, depth);
     case 7:
@@ -100,7 +109,7 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       const isText = (bits & 15) === 1;
       return {
         size,
-        name: "values of variable length",
+        name: isText ? "text of variable length" : `lists of variable length (of ${item.name})`,
         numpy: undefined,
         ...(isText ? { text: "variable" } : { sub: { dims: [-1], item } }),
       };
@@ -136,7 +145,7 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
   if (count > MAX_MEMBERS) throw fields.bad("members of a compound", `at most ${MAX_MEMBERS}`, count);
   const [names, formats, offsets] = [[] as string[], [] as JsonValue[], [] as number[]];
   const offsetSize = size < 1 << 8 ? 1 : size < 1 << 16 ? 2 : size < 1 << 24 ? 3 : 4;
-  let isKnown = true;
+  const members: { name: string; offset: number; type: Hdf5Type; numpy: JsonValue | undefined }[] = [];
   for (let i = 0; i < count; i++) {
     const start = fields.at;
     names.push(fields.text("name of a member"));
@@ -151,15 +160,26 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
       fields.skip(11);
       dims = Array.from({ length: 4 }, () => fields.uint32("length of a member")).slice(0, rank);
     }
-    const { numpy, sub } = readDatatype(fields, depth + 1);
-    const item = sub === undefined ? numpy : sub.item.numpy;
-    const shape = [...dims, ...(sub?.dims ?? [])];
-    isKnown &&= item !== undefined && !shape.includes(-1);
-    formats.push(shape.length === 0 ? (item ?? null) : [item ?? null, shape]);
+    const type = readDatatype(fields, depth + 1);
+    const { type: item, dims: more } = itemOf(type);
+    const shape = [...dims, ...more];
+    const { numpy } = item;
+    const format = shape.length === 0 || numpy === undefined ? (numpy ?? null) : [numpy, shape];
+    formats.push(format);
+    const [own, offset] = [names[i] as string, offsets[i] as number];
+    const isOne = dims.length === 0;
+    const alone = isOne ? type : { size: type.size, name: type.name, numpy };
+    members.push({ name: own, offset, type: alone, numpy: format ?? undefined });
   }
   const name = "a compound";
-  if (!isKnown)
-    return { size, name: "a compound with members that have no fixed length here", numpy: undefined };
+  const bad = members.find(({ numpy }) => numpy === undefined);
+  if (bad !== undefined)
+    return {
+      size,
+      name: `a compound whose member "${bad.name}" has ${bad.type.name}`,
+      numpy: undefined,
+      members,
+    };
   // h5py and PyTables store complex numbers this way.
   const [real, imaginary] = formats;
   const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
@@ -231,7 +251,7 @@ async function itemJson(file: Hdf5File, type: Hdf5Type, item: Fields): Promise<J
     const address = item.address("heap of a text");
     const index = item.uint32("index of a text");
     if (address === undefined || length === 0) return "";
-    const bytes = await readGlobal(file, address, index);
+    const bytes = (await readHeap(file, address)).get(index);
     return bytes === undefined ? undefined : decodeText(bytes.subarray(0, length)).replace(/\0.*$/s, "");
   }
   return numberJson(type.numpy, item.bytes(type.size, "a value"));
@@ -309,7 +329,7 @@ export async function scalesOf(
   for (let d = 0; d < count; d++) {
     const length = data.uint32("length of a list");
     const [heap, index] = [data.address("heap of a list"), data.uint32("index of a list")];
-    const bytes = length === 0 || heap === undefined ? undefined : await readGlobal(file, heap, index);
+    const bytes = length === 0 || heap === undefined ? undefined : (await readHeap(file, heap)).get(index);
     const fields = bytes && new Fields(new ByteReader(bytes, file.path, 0), file);
     scales.push(fields?.address("a reference"));
   }

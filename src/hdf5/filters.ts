@@ -1,12 +1,17 @@
 /** The filters of HDF5 as Zarr calls them, and chunks with and without them. Must not know where chunks lie. */
+
 import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
+import type { CustomCodecs } from "../zarr/codecs/stage.ts";
 import type { Hdf5Dataset, Hdf5Filter } from "./objects.ts";
 
 /** The filter whose chunks are Blosc2 frames with one chunk. */
 export const BLOSC2 = 32026;
+/** The filter of h5py for LZF, which Zarr does not have: datasets with it are shown without filters. */
+export const LZF = 32000;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 
@@ -36,7 +41,7 @@ export function asZarrFilter(
   { id, name, values }: Hdf5Filter,
   { dataset, path }: { dataset: Hdf5Dataset; path: string },
 ): JsonObject {
-  const [level] = values;
+  const [level, , size = 0] = values;
   switch (id) {
     case 1:
       return { id: "zlib", level: level ?? 1 };
@@ -55,15 +60,47 @@ export function asZarrFilter(
         blocksize: 0,
       };
     }
+    case LZF:
+      return { id: "lzf", size };
     case 32015:
       return { id: "zstd", level: level ?? 3 };
     default: {
       const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
-        { path, field: "filters", expected: "1, 2, 3, 32001, 32015 or 32026", found: id },
+        `its chunks are written with ${what}; deflate, shuffle, fletcher32, LZF (32000), Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
+        { path, field: "filters", expected: "1, 2, 3, 32000, 32001, 32015 or 32026", found: id },
       );
     }
   }
 }
+
+/** The codec of {@link LZF}, for chains that decode. Runs of bytes, and copies of at least three bytes from at most 8 KiB before. */
+export const LZF_CODEC: CustomCodecs = {
+  lzf: {
+    fromConfig: ({ size }) => ({
+      encode: (bytes) => bytes,
+      decode: (bytes) => {
+        const out = new Uint8Array(Math.min(Number(size), bytes.length * 132));
+        let [from, to] = [0, 0];
+        const next = (): number => bytes[from++] || 0;
+        while (from < bytes.length) {
+          const head = next();
+          const isRun = head < 32;
+          const length = isRun ? head + 1 : (head >> 5) + 2 + (head >> 5 === 7 ? next() : 0);
+          const start = isRun ? from : to - ((head & 31) << 8) - next() - 1;
+          if (
+            from > bytes.length ||
+            start < 0 ||
+            to + length > out.length ||
+            (isRun && start + length > bytes.length)
+          )
+            throw new RangeError(`the bytes before ${from} lead out of the chunk`);
+          if (isRun) from += length;
+          for (let i = start; i < start + length; i++) out[to++] = at(isRun ? bytes : out, i);
+        }
+        return out.subarray(0, to);
+      },
+    }),
+  },
+};

@@ -34,28 +34,24 @@ export class LocalHeap {
   }
 }
 
-/** Reads an object of a global heap: a value of variable length. Undefined if the heap does not have it. */
-export async function readGlobal(
-  file: Hdf5File,
-  address: number,
-  index: number,
-): Promise<Uint8Array | undefined> {
+/** Reads a global heap: the bytes of values of variable length, by their index. */
+export async function readHeap(file: Hdf5File, address: number): Promise<ReadonlyMap<number, Uint8Array>> {
   const head = await file.fields(address, 8 + file.lengthSize, "a global heap");
   head.expect("GCOL");
   head.skip(4);
   const length = head.size("length of the heap");
   const heap = await file.fields(address, length, "a global heap");
   heap.at = head.at;
+  const found = new Map<number, Uint8Array>();
   while (heap.left >= 8 + file.lengthSize) {
     const id = heap.uint16("index of an object");
     heap.skip(6);
     const size = heap.size("length of an object");
-    if (id === 0) return undefined;
-    const bytes = heap.bytes(size, "an object of the heap");
-    if (id === index) return bytes;
+    if (id === 0) break;
+    found.set(id, heap.bytes(size, "an object of the heap"));
     heap.skip((8 - (size % 8)) % 8);
   }
-  return undefined;
+  return found;
 }
 
 /** Bytes needed for numbers up to `most`. */

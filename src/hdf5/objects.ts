@@ -413,10 +413,14 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
 
 type Links = Map<string, Link>;
 
-/** Adds a member. Throws `BAD_FIELD` for a name that would lead to the group itself or below, and for a duplicate, which is ambiguous. */
-function setLink(links: Links, name: string, link: Link, fields: Fields): void {
-  if (name === "" || name === "." || name.includes("/"))
-    throw fields.bad("name of a member", "a name without slashes", `"${name}"`);
+/**
+ * Adds a member. `..` and names with a backslash, which are not keys of a store, are percent-encoded. Throws `BAD_FIELD` for a name that
+ * would lead to the group itself or below, and for a duplicate, which is ambiguous.
+ */
+function setLink(links: Links, stored: string, link: Link, fields: Fields): void {
+  if (stored === "" || stored === "." || stored.includes("/"))
+    throw fields.bad("name of a member", "a name without slashes", `"${stored}"`);
+  const name = stored === ".." ? "%2E%2E" : stored.replaceAll("\\", "%5C");
   if (links.has(name)) throw fields.bad("name of a member", "one that no other member has", name);
   links.set(name, link);
 }

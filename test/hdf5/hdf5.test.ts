@@ -107,7 +107,7 @@ test("a walk of a folder finds every dataset, and names what cannot be read with
     else expect(error).toBeUndefined();
   }
   for (const key of Object.keys(values)) expect(found.has(key), key).toBe(true);
-  const names = ["elsewhere", "g/loop", "lzf", "variable", "virtual"];
+  const names = ["elsewhere", "g/loop", "virtual"];
   const links = ["g/a", "g/b", "g/dangling", "g/up"].map(
     (name) => [`blosc2.h5/${name}`, "UNSUPPORTED"] as const,
   );
@@ -117,8 +117,35 @@ test("a walk of a folder finds every dataset, and names what cannot be read with
       ...["h5py-earliest.h5", "h5py-latest.h5"].flatMap((file) =>
         names.map((name) => [`${file}/${name}`, "UNSUPPORTED"] as const),
       ),
+      ["text.h5/lists", "UNSUPPORTED"],
     ]),
   );
+});
+
+test("text of variable length goes to Zarr as text of one length, and what has no values there is left out", async () => {
+  const target = new MemoryStore();
+  const group = await open(store, "text.h5");
+  const report = await convert(
+    group,
+    { store: target, path: "" },
+    { to: "zarr", verify: true, skipFailed: true },
+  );
+  expect(report.failures).toMatchObject([
+    { code: "UNSUPPORTED", message: expect.stringContaining("lists of variable length (of integers)") },
+    { code: "UNSUPPORTED", message: expect.stringContaining("not UTF-8") },
+  ]);
+  for (const name of ["chunked", "filled", "times", "lzf", "back%5Cslash"]) {
+    const array = await openZarrArray(target, name);
+    expect(sha256(await array.getBytes()), name).toBe(values[`text.h5/${name}`]?.sha256);
+  }
+  // A name that would lead out of the group is percent-encoded.
+  expect((await openZarrArray(target, "%2E%2E")).shape).toEqual([]);
+  expect(await target.get("dimension/zarr.json")).toBeUndefined();
+  expect((await openZarrArray(target, "lzf")).dtype.kind).toBe("uint");
+  await expect(openArray(store, "text.h5/dimension")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("a length (50), and no values"),
+  });
 });
 
 test("Blosc2 chunks become Blosc1 chunks, which go to Zarr unchanged, unless they have other filters", async () => {

@@ -7,7 +7,8 @@ import { planZarrJobs } from "../../convert/plan/zarr-jobs.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { BLOSC2 } from "../../hdf5/filters.ts";
+import { BLOSC2, LZF } from "../../hdf5/filters.ts";
+import { hasText } from "../../hdf5/text.ts";
 import type { Hdf5Store } from "../../hdf5/zarr-view.ts";
 import { joinKey } from "../../store/key.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
@@ -71,8 +72,12 @@ function notReferable(path: string, reason: string): SuperchunkError {
 /** Why the chunks of a dataset are generated when they are read; undefined if they are not. */
 async function whyMade(store: Hdf5Store, array: ZarrArray): Promise<string | undefined> {
   const object = await store.objectAt(array.path);
-  if (object?.kind !== "dataset" || !object.filters.some(({ id }) => id === BLOSC2)) return undefined;
-  return `they are frames of Blosc2 (filter ${BLOSC2}), for which readers of Zarr have no codec`;
+  if (object?.kind !== "dataset") return undefined;
+  if (hasText(object.type)) return "they are places of text in heaps, which readers of Zarr cannot follow";
+  const found = object.filters.find(({ id }) => id === BLOSC2 || id === LZF);
+  if (found === undefined) return undefined;
+  const what = found.id === LZF ? "compressed with LZF" : "frames of Blosc2";
+  return `they are ${what} (filter ${found.id}), for which readers of Zarr have no codec`;
 }
 
 /** The filters of a dataset in Zarr v3. Those without a v3 name use the names of numcodecs. */

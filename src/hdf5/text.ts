@@ -1,0 +1,147 @@
+/**
+ * Text of variable length: items hold places in heaps. It becomes text of one length, alone and as a member of a compound.
+ *
+ * Knows heaps and items; must not know where chunks lie.
+ */
+import { at, elementsOf } from "../bytes/arrays.ts";
+import { ByteReader } from "../bytes/fields.ts";
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import type { JsonValue } from "../format/types.ts";
+import { putRow } from "../values/item-bytes.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { Hdf5Type } from "./datatype.ts";
+import { Fields, type Hdf5File } from "./file.ts";
+import { readHeap } from "./heaps.ts";
+
+/** Bytes of a chunk that is made, and of stored items that are read at a time to find the longest text. */
+const PIECE = 1 << 20;
+const STEP = 4 << 20;
+/** Most characters of a text. */
+const MAX_TEXT = 1 << 18;
+
+/** A part of an item: text at `from`, or bytes as they are. */
+interface Part {
+  readonly from: number;
+  readonly size: number;
+  readonly name: string;
+  /** Undefined for text. */
+  readonly numpy: JsonValue | undefined;
+}
+
+/** The parts of items with text of variable length; undefined for items without, and for items that hold it deeper inside. */
+function partsOf({ text, size, members }: Hdf5Type): readonly Part[] | undefined {
+  if (text === "variable") return [{ from: 0, size, name: "", numpy: undefined }];
+  const isGood = members?.every(({ type, numpy }) => numpy !== undefined || type.text === "variable");
+  return isGood === true
+    ? members?.map(({ name, offset, type, numpy }) => ({ from: offset, size: type.size, name, numpy }))
+    : undefined;
+}
+
+/** True for items that {@link textArray} can show. */
+export function hasText(type: Hdf5Type): boolean {
+  return type.numpy === undefined && partsOf(type) !== undefined;
+}
+
+/** Items with text of one length, in chunks of about a mebibyte: runs of rows. */
+export interface TextArray {
+  readonly numpy: JsonValue;
+  readonly chunks: readonly number[];
+  /** Number of chunks along the first dimension. */
+  readonly count: number;
+  make(index: number): Promise<Uint8Array>;
+}
+
+/**
+ * Shows an array of stored items as one of items with text of one length: the longest has that many bytes, and as many characters or fewer.
+ *
+ * @throws LIMIT for very long text; UNSUPPORTED, when a chunk is made, for text that is not UTF-8; the codes of damage
+ */
+export async function textArray(
+  file: Hdf5File,
+  stored: ZarrArray,
+  { type, path }: { type: Hdf5Type; path: string },
+): Promise<TextArray> {
+  const { shape } = stored;
+  const parts = partsOf(type) ?? [];
+  const perRow = elementsOf(shape.slice(1));
+  const rows = shape.length === 0 ? 1 : at(shape, 0);
+  const read = (start: number, stop: number): Promise<Uint8Array> =>
+    stored.getBytes(shape.length === 0 ? [] : [{ start, stop, step: 1 }, ...shape.slice(1).map(() => null)]);
+  const fieldsOf = (bytes: Uint8Array): Fields => new Fields(new ByteReader(bytes, path, 0), file);
+
+  const longest = parts.map(() => 1);
+  const [own = 1] = stored.chunkShape;
+  const step = own * Math.max(1, Math.floor(STEP / Math.max(1, own * perRow * type.size)));
+  for (let start = 0; start < rows && perRow > 0; start += step) {
+    const fields = fieldsOf(await read(start, Math.min(rows, start + step)));
+    for (const [p, { from, numpy }] of parts.entries())
+      for (let item = from; numpy === undefined && item < fields.length; item += type.size) {
+        fields.at = item;
+        longest[p] = Math.max(at(longest, p), fields.uint32("length of a text"));
+      }
+  }
+  const most = Math.max(...longest);
+  if (most > MAX_TEXT)
+    throw new SuperchunkError("LIMIT", `it has a text of ${most} bytes; ${MAX_TEXT} is the limit`, {
+      path,
+      field: "dtype",
+      expected: MAX_TEXT,
+      found: most,
+    });
+  const texts = longest.map((length) => parseDType(`<U${length}`, path));
+  const sizes = parts.map(({ size, numpy }, p) => (numpy === undefined ? at(texts, p).itemSize : size));
+  const offsets = sizes.map((_, p) => sizes.slice(0, p).reduce((sum, size) => sum + size, 0));
+  const itemsize = sizes.reduce((sum, size) => sum + size, 0);
+  const formats = parts.map(({ numpy }, p) => numpy ?? `<U${at(longest, p)}`);
+  const names = parts.map(({ name }) => name);
+  const length = Math.max(1, Math.min(rows, Math.floor(PIECE / Math.max(1, perRow * itemsize))));
+  return {
+    numpy: type.text === "variable" ? at(formats, 0) : { names, formats, offsets, itemsize },
+    chunks: shape.map((each, d) => (d === 0 ? length : Math.max(1, each))),
+    count: Math.ceil(rows / length) * Math.min(1, perRow),
+    make: async (index) => {
+      const bytes = await read(index * length, Math.min(rows, (index + 1) * length));
+      const fields = fieldsOf(bytes);
+      const out = new Uint8Array(length * perRow * itemsize);
+      const view = new DataView(out.buffer);
+      const heaps = new Map<number, ReadonlyMap<number, Uint8Array>>();
+      for (let item = 0; item * type.size < bytes.length; item++)
+        for (const [p, { from, size, numpy }] of parts.entries()) {
+          fields.at = item * type.size + from;
+          const to = item * itemsize + at(offsets, p);
+          if (numpy !== undefined) out.set(fields.bytes(size, "a member"), to);
+          else putRow(view, to, at(texts, p), [], await textAt(file, fields, { heaps, path }));
+        }
+      return out;
+    },
+  };
+}
+
+/** The text of an item. `heaps` keeps the heaps that were read. */
+async function textAt(
+  file: Hdf5File,
+  fields: Fields,
+  { heaps, path }: { heaps: Map<number, ReadonlyMap<number, Uint8Array>>; path: string },
+): Promise<string> {
+  const length = fields.uint32("length of a text");
+  const address = fields.address("heap of a text");
+  const index = fields.uint32("index of a text");
+  if (address === undefined || length === 0) return "";
+  const heap = heaps.get(address) ?? (await readHeap(file, address));
+  heaps.set(address, heap);
+  const bytes = heap.get(index);
+  if (bytes === undefined || bytes.length < length)
+    throw fields.bad("a text in a heap", `${length} bytes`, bytes?.length ?? "none");
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+      .decode(bytes.subarray(0, length))
+      .replace(/\0.*$/s, "");
+  } catch (cause) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it has text that is not UTF-8. Read it with h5py, and write the bytes with a dtype of fixed length",
+      { path, field: "text", cause },
+    );
+  }
+}
