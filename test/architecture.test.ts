@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_901,
   arrow: 838,
   hdf5: 2_737,
-  blosc2: 3_178,
+  blosc2: 3_230,
   tables: 1_621,
   codec2: 1_652,
   pool: 532,

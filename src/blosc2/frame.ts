@@ -4,11 +4,12 @@
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
 import { decode as unpack } from "@msgpack/msgpack";
+import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { CompressorName } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
-import { HEADER2_LENGTH } from "../codec2/fields.ts";
+import { fieldsOf, HEADER2_LENGTH, isBlosc2 } from "../codec2/fields.ts";
 import { readBlosc2Header } from "../codec2/header.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, readBeginning } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -62,14 +63,15 @@ export interface Frame {
 }
 
 /**
- * Reads the frame at a key: a file, or the folder of a sparse frame. Undefined if there is none.
+ * Reads the frame at a key: a file, or the folder of a sparse frame. Undefined if there is none. If the index of a file is lost, its
+ * chunks are found by their own headers, if the options allow damage.
  *
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK for damage; UNSUPPORTED for later versions; LIMIT
  */
 export async function readFrame(
   store: ReadableStore,
   key: string,
-  options: StoreOptions = {},
+  options: StoreOptions & Pick<OpenOptions, "damaged" | "onDamage"> = {},
 ): Promise<Frame | undefined> {
   const folderFile = joinKey(key, SPARSE_FILE);
   const own = key === "" ? undefined : await readBeginning(store, key, HEAD, options);
@@ -89,7 +91,6 @@ export async function readFrame(
     throw read.unsupported(`a frame of version ${flags & 15}, and 1 to 3 are known`, flags & 15);
   if (headerLength < LEAST || headerLength > length)
     throw read.bad("header_len", `${LEAST} to ${length}`, headerLength);
-  if (length > info.size) throw read.cut(length);
   const nbytes = read.size64(view, 30, "uncompressed_size");
   const cbytes = read.size64(view, 39, "compressed_size");
   const [typesize, blockBytes, stored] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
@@ -99,20 +100,29 @@ export async function readFrame(
   const isSparse = type === 1;
   const indexAt = headerLength + (isSparse ? 0 : cbytes);
   const header = await read.part(0, headerLength, options);
-  const tail = await read.part(indexAt, length - indexAt, options);
   const metalayers = metalayersOf(read, unpackPart(read, header, "header")[13]);
-  const trailerLength = new DataView(tail.buffer, tail.byteOffset, tail.byteLength);
-  const trailerSize =
-    tail.length < TRAILER_LENGTH_AT ? 0 : trailerLength.getUint32(tail.length - TRAILER_LENGTH_AT);
-  if (trailerSize < TRAILER_LENGTH_AT || trailerSize > tail.length)
-    throw read.bad("trailer_len", `at most ${tail.length}`, trailerSize);
-  const index = tail.subarray(0, tail.length - trailerSize);
-  const trailer = unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer");
-  const attributes = await attributesOf(metalayers, metalayersOf(read, trailer[1]));
-  const chunks =
-    nbytes === 0
-      ? []
-      : await chunksOf(read, index, { isSparse, folder: key, first: headerLength, end: indexAt });
+  const span = { isSparse, folder: key, first: headerLength, end: indexAt };
+  const readTail = async (): Promise<FrameTail> => {
+    const tail = await read.part(indexAt, length - indexAt, options);
+    const trailerLength = new DataView(tail.buffer, tail.byteOffset, tail.byteLength);
+    const trailerSize =
+      tail.length < TRAILER_LENGTH_AT ? 0 : trailerLength.getUint32(tail.length - TRAILER_LENGTH_AT);
+    if (trailerSize < TRAILER_LENGTH_AT || trailerSize > tail.length)
+      throw read.bad("trailer_len", `at most ${tail.length}`, trailerSize);
+    const index = tail.subarray(0, tail.length - trailerSize);
+    const trailer = unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer");
+    const variable = metalayersOf(read, trailer[1]);
+    return { variable, chunks: nbytes === 0 ? [] : await chunksOf(read, index, span) };
+  };
+  const { variable, chunks } = await readTail().catch(async (error: unknown) => {
+    const { damaged = "stop", onDamage } = options;
+    if (damaged === "stop" || isSparse || nbytes === 0 || !isSuperchunkError(error)) throw error;
+    const found = await findChunks(read, { ...span, chunkBytes, nbytes });
+    if (found === undefined) throw error;
+    onDamage?.({ path: read.path, holes: [], problems: [], lost: [found.lost] });
+    return { variable: new Map<string, Uint8Array>(), chunks: found.chunks };
+  });
+  const attributes = await attributesOf(metalayers, variable);
   const [filterCount = 0] = head.subarray(70);
   return {
     path: store.describe(key),
@@ -143,6 +153,48 @@ async function firstBlocksize(
   const bytes =
     key === file.key ? await file.part(offset, length) : await file.store.getRange(key, { offset, length });
   return bytes === undefined ? chunkBytes : readBlosc2Header(bytes, Number.MAX_SAFE_INTEGER).blocksize;
+}
+
+/** What the end of a frame says. */
+interface FrameTail {
+  /** Metalayers of variable length, as stored. */
+  readonly variable: ReadonlyMap<string, Uint8Array>;
+  readonly chunks: readonly FrameChunk[];
+}
+
+/**
+ * The chunks of a frame whose end is damaged: by its index if that can be read, else in the order in which they are stored; those after
+ * the end of the file cannot be read. Undefined if there are none, or if all are there, but fewer than the frame has: the others are
+ * special values, and where is unknown.
+ */
+async function findChunks(
+  file: FrameFile,
+  { chunkBytes, nbytes, ...span }: ChunkSpan & { readonly chunkBytes: number; readonly nbytes: number },
+): Promise<{ readonly chunks: readonly FrameChunk[]; readonly lost: string } | undefined> {
+  const { first, end } = span;
+  const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
+  const last = await file.part(end, Math.max(0, file.size - end)).catch(() => new Uint8Array(0));
+  const known = await chunksOf(file, last, span).catch(() => []);
+  const attributes = "attributes of variable length, at the end of the frame";
+  if (known.length === count) return { chunks: known, lost: attributes };
+  const there = Math.min(end, file.size);
+  const chunks: FrameChunk[] = [];
+  let offset = first;
+  for (; chunks.length < count && offset + HEADER2_LENGTH <= there; ) {
+    const bytes = await file.part(offset, HEADER2_LENGTH);
+    const { ctbytes = 0, nbytes: own = 0 } = isBlosc2(bytes) ? (fieldsOf(bytes) ?? {}) : {};
+    if (ctbytes < HEADER2_LENGTH || offset + ctbytes > there || own > chunkBytes) break;
+    chunks.push({ key: file.key, offset, end: offset + ctbytes });
+    offset += ctbytes;
+  }
+  const found = chunks.length;
+  if (found === 0 || (found < count && offset === end)) return undefined;
+  while (chunks.length < count) chunks.push({ key: file.key, offset, end: offset });
+  const order = `${attributes}, and the index: chunks are taken in the order of the file`;
+  if (found === count) return { chunks, lost: order };
+  const caution =
+    "if chunks of zeros, which are not stored, are among the first, what follows them has moved up";
+  return { chunks, lost: `${order}; those after the first ${found} of ${count} are lost; ${caution}` };
 }
 
 class FrameFile {
@@ -188,7 +240,7 @@ class FrameFile {
   cut(needed: number): SuperchunkError {
     return new SuperchunkError(
       "TRUNCATED",
-      `the frame needs ${needed} bytes, but the file has ${this.size}: it is truncated; look for a complete copy`,
+      `the frame needs ${needed} bytes, but the file has ${this.size}: it is truncated; look for a complete copy, or convert its first chunks with {damaged: "fill"}`,
       { path: this.path, offset: this.size, expected: needed, found: this.size },
     );
   }

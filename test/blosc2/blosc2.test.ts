@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readFrame } from "../../src/blosc2/frame.ts";
 import { frameAsBlosc1 } from "../../src/blosc2/hdf5-chunk.ts";
+import { at } from "../../src/bytes/arrays.ts";
 import { decode } from "../../src/codec/index.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
@@ -252,4 +253,53 @@ test("repair explains how to save the whole parts of a damaged frame, and that w
   expect(changed).toBeGreaterThan(0);
   // One block of 10 x 15 items at most, of 4,800 items.
   expect(changed).toBeLessThanOrEqual(1200);
+});
+
+test("of a truncated frame, the chunks before the cut are saved, at their places", async () => {
+  const saved = { index: 0, walk: 0, part: 0, refused: 0 };
+  for (const name of names) {
+    const image = images.get(name);
+    const frame = await readFrame(store, name);
+    const places = (frame?.chunks ?? []).map((chunk) => ("key" in chunk ? chunk.end : undefined));
+    const ends = places.filter((end) => end !== undefined);
+    const end = Math.max(...ends);
+    if (image === undefined || ends.length === 0 || name === LONG_DOUBLE) continue;
+    const whole = await openArray(store, name);
+    const before = await whole.getBytes();
+    for (const cut of [image.length - 5, end + 40, at(ends, 0) + 3]) {
+      const damaged = new MemoryStore(new Map([["x.b2nd", image.slice(0, cut)]]));
+      const refused = {
+        code: "TRUNCATED",
+        message: expect.stringContaining("convert its first chunks") as string,
+      };
+      await expect(openArray(damaged, "x.b2nd")).rejects.toMatchObject(refused);
+      const lost: string[] = [];
+      const options = {
+        damaged: "fill",
+        onDamage: (report: { lost: readonly string[] }) => lost.push(...report.lost),
+      } as const;
+      const array = await openArray(damaged, "x.b2nd", options).catch(() => undefined);
+      if (array === undefined) {
+        // Chunks that are not stored are somewhere among the others.
+        expect(places.length).toBeGreaterThan(ends.length);
+        saved.refused++;
+        continue;
+      }
+      expect(array.shape).toEqual(whole.shape);
+      if (cut > end) {
+        const isWalk = /order of the file$/.test(at(lost, 0));
+        saved[isWalk ? "walk" : "index"]++;
+        expect(sha256(await array.getBytes()), name).toBe(sha256(before));
+        continue;
+      }
+      saved.part++;
+      expect(at(lost, 0)).toMatch(/after the first 1 of \d+ are lost; if chunks of zeros/);
+      // The first chunk is whole: it starts with the first item.
+      if (places[0] !== undefined)
+        expect((await array.getBytes()).subarray(0, array.dtype.itemSize)).toEqual(
+          before.subarray(0, array.dtype.itemSize),
+        );
+    }
+  }
+  for (const [way, count] of Object.entries(saved)) expect(count, way).toBeGreaterThan(0);
 });
