@@ -37,7 +37,7 @@ import {
 } from "../output/convert-report.ts";
 import { alignRows } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
-import { printable } from "../values/cell-text.ts";
+import { printable, quoted } from "../values/cell-text.ts";
 import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
 import { printRepairs } from "./repair.ts";
 import { printReport } from "./verify.ts";
@@ -180,7 +180,7 @@ async function printPlan(
   await context.out.line(
     `${formatPlural(archives, "archive")}, ${formatPlural(units, "task")}, ${formatSize(nbytes)}`,
   );
-  const name = printable(output);
+  const name = quoted(output);
   context.message(
     `next: superchunk run ${name} --task K/N for each K from 1 to N; then superchunk finish ${name}`,
   );
@@ -396,7 +396,7 @@ Examples:
         await context.out.flush();
         const isDone = status.done + status.failed === status.units;
         if (isDone && status.stage !== "finished")
-          context.message(`next: superchunk finish ${printable(location)}`);
+          context.message(`next: superchunk finish ${quoted(location)}`);
         if (flags.watch !== true || isDone) return;
         await wait(WATCH_EVERY, undefined, { signal: context.signal });
       }

@@ -4,6 +4,7 @@ import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { inCommandWords } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
+import { quoted } from "../values/cell-text.ts";
 import type { Io } from "./output.ts";
 import { startProgress } from "./progress.ts";
 
@@ -57,9 +58,4 @@ export async function adviseOnSalvage(
   } finally {
     bar?.finish();
   }
-}
-
-/** Quotes a path for a shell. */
-function quoted(path: string): string {
-  return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -159,6 +159,11 @@ export function formatFloat(value: number, itemSize: number): string {
   return String(Number(value.toPrecision(9)));
 }
 
+/** Quotes a path for a shell. */
+export function quoted(path: string): string {
+  return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
 /**
  * Escapes control characters, so that no stored string can control a terminal, break a line, or change the direction of the
  * following text.

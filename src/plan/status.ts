@@ -22,7 +22,7 @@ export interface SharedStatus {
   readonly nbytesDone: number;
   /** Uncompressed bytes per second of the time in which a process ran; 0 before anything is done. */
   readonly rate: number;
-  /** Seconds left at that rate; absent before anything is done. */
+  /** Seconds left at that rate, without units that always fail; absent before anything is done. */
   readonly secondsLeft?: number;
   readonly workers: readonly WorkerStatus[];
   /** Sources that fail in every run, or failed and were not done since; and why. */
@@ -55,7 +55,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     };
   const states = new Uint8Array(units.count);
   const workers = new Map<string, WorkerState>();
-  let nbytesDone = 0;
+  let [nbytesDone, nbytesLeft] = [0, nbytes];
   const fail = (unit: number, failure: Failure): void => {
     const { path } = at(plan.sources, units.place(unit).source);
     failures.set(path, { path, ...failure });
@@ -63,6 +63,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const failing = await readReceipts(job, {
     onReceipt({ unit, failure }) {
       states[unit] = failure === undefined ? DONE : FAILED;
+      nbytesLeft -= at(units.sizes, unit);
       if (failure === undefined) nbytesDone += at(units.sizes, unit);
       else fail(unit, failure);
     },
@@ -90,7 +91,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
     failing: failing.size,
     running: new Set(running.flat()).size,
-    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: (nbytes - nbytesDone) / rate } : {}) },
+    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: nbytesLeft / rate } : {}) },
     workers: all.map(({ worker, ended, started, updated }, i) => {
       return { worker, running: at(running, i).length, ended, started, updated };
     }),

@@ -44,10 +44,10 @@ export async function verifySource(
     } as unknown as JsonObject;
   } catch (error) {
     signal.throwIfAborted();
-    if (!isSuperchunkError(error)) throw error;
-    const { code, message } = error;
-    const { path: where, offset, chunk, field, expected, found } = error.details;
-    const reported = { code, message, path: where, offset, chunk, field, expected, found };
+    // Another machine may have what is missing here, for example a mounted disk.
+    if (!isSuperchunkError(error) || error.code === "IO" || error.code === "NOT_FOUND") throw error;
+    const { cause: _, ...details } = error.details;
+    const reported = { code: error.code, message: error.message, ...details };
     if (isUnfollowed(error, path)) return defined({ path, notFollowed: defined(reported) });
     return { path, dialect, ok: false, error: defined(reported) };
   }
@@ -76,7 +76,6 @@ function defined(fields: Readonly<Record<string, unknown>>): JsonObject {
 
 // Repairs of many archives: a unit copies the undamaged part of one damaged archive. Undamaged archives are not copied.
 
-/** Where copies go. */
 export interface RepairPlace {
   readonly store: WritableStore;
   readonly path: string;

@@ -1,5 +1,5 @@
 /** Plans to verify: in shares the same report, text and exit code as one `verify`. */
-import { cp, open, readFile, rm } from "node:fs/promises";
+import { cp, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { finish, plan, planStatus, runTasks } from "../../src/node/index.ts";
@@ -85,6 +85,26 @@ it("an archive that changed since is named, and does not stop the others; in the
     join(data, "damaged.blp"),
   ]);
   expect(report.find(({ path }) => path === changed)).toMatchObject({ error: { code: "CONFLICT" } });
+});
+
+it("an archive that is missing on one machine is verified by another, or reported if that is asked", async () => {
+  const { folder, data } = await makeTree();
+  const [away, archive] = [join(folder, "away"), join(data, "carray", "blz-f8")];
+  const made = await plan(data, join(folder, "report.jsonl"), { command: "verify" });
+  await rename(archive, away);
+  expect((await runTasks(made)).failures).toMatchObject([
+    { path: archive, code: "NOT_FOUND", isFinal: false },
+  ]);
+  await expect(finish(made)).rejects.toMatchObject({ code: "INCOMPLETE" });
+  await rename(away, archive);
+  expect(await runTasks(made)).toMatchObject({ failed: 0, done: 1 });
+  const { report = [] } = (await finish(made)) ?? {};
+  expect(report.find(({ path }) => path === archive)).toMatchObject({ ok: true });
+  const other = await plan(data, join(folder, "other.jsonl"), { command: "verify" });
+  await rename(archive, away);
+  await runTasks(other);
+  const { report: without = [] } = (await finish(other, { withoutFailed: true })) ?? {};
+  expect(without.find(({ path }) => path === archive)).toMatchObject({ error: { code: "NOT_FOUND" } });
 });
 
 it("an existing report, options of conversions, and an empty location are refused", async () => {
