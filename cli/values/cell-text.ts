@@ -138,7 +138,7 @@ export function formatValue(value: unknown, dtype: DType): string {
     const [real, imaginary] = value.map((part) => formatFloat(Number(part), dtype.itemSize / 2));
     return `${real}${imaginary?.startsWith("-") === true ? "" : "+"}${imaginary}j`;
   }
-  return String(typeof value === "string" ? toJsonValue(value, dtype) : value);
+  return String(typeof value === "string" ? toJsonValue(value, dtype, "utf8") : value);
 }
 
 /** A text for a column of `S`, whose bytes the library takes as characters of Latin-1: those of UTF-8. */

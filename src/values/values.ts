@@ -330,26 +330,29 @@ const NOT_A_TIME = -(2n ** 63n);
 /**
  * One JSON value for each value: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",
  * "Infinity", "-Infinity"; dates and time spans are decimal strings of the stored count or "NaT"; complex numbers
- * are [re, im]; S values are strings, of UTF-8 if their bytes are, else of Latin-1; raw values are lists of bytes; structured values are lists.
+ * are [re, im]; S values are Latin-1 strings; raw values are lists of bytes; structured values are lists.
  */
 export function toJsonValues(data: TypedValues, dtype: DType): PlainJson[] {
   return Array.from(data as Iterable<unknown>, (value) => toJsonValue(value, dtype));
 }
 
-/** Converts one value, as `get` returns a scalar. */
-export function toJsonValue(value: unknown, dtype: DType): PlainJson {
+/**
+ * Converts one value, as `get` returns a scalar. S values are strings with one character per byte (Latin-1), from which
+ * programs get the bytes back. With `text: "utf8"`, for people, they are the text that valid UTF-8 stands for.
+ */
+export function toJsonValue(value: unknown, dtype: DType, text: "latin1" | "utf8" = "latin1"): PlainJson {
   if (typeof value === "number") return finiteOrName(value);
   if (typeof value === "bigint") {
     if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return integer(value);
     return value === NOT_A_TIME ? "NaT" : value.toString();
   }
-  if (typeof value === "string" && dtype.kind === "bytes") return textOfBytes(value);
+  if (typeof value === "string" && dtype.kind === "bytes" && text === "utf8") return textOfBytes(value);
   if (typeof value === "boolean" || typeof value === "string") return value;
   if (value instanceof Uint8Array) return [...value];
-  if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype));
+  if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype, text));
   if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
     return dtype.fields.map((field) =>
-      toJsonValue((value as Record<string, unknown>)[field.name], field.dtype),
+      toJsonValue((value as Record<string, unknown>)[field.name], field.dtype, text),
     );
   }
   return null;

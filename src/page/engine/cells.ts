@@ -40,7 +40,7 @@ const MOST_LETTERS = 200;
 export function cellText(value: unknown, dtype: DType): string {
   if (typeof value === "bigint") return integerText(value, dtype);
   if (typeof value === "number") return numberText(value, dtype);
-  if (typeof value === "string") return shorten(String(toJsonValue(value, dtype)));
+  if (typeof value === "string") return shorten(String(toJsonValue(value, dtype, "utf8")));
   if (typeof value === "boolean") return String(value);
   if (value instanceof Uint8Array) return shorten(toHex(value.subarray(0, MOST_LETTERS)));
   if (dtype.kind === "complex" && Array.isArray(value)) {
