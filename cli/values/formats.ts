@@ -1,5 +1,5 @@
 /** The formats of `cat`: lines for people, CSV and JSON. Knows layout; must not know archives. */
-import { type DType, type LongOptions, type PlainJson, toJsonValue } from "../../src/index.ts";
+import { type LongOptions, type PlainJson, toJsonValue } from "../../src/index.ts";
 import { wrongUse } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
@@ -13,7 +13,7 @@ import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./
 const EXCERPT = { edge: 20, whole: 100 } as const;
 
 /** Options of {@link printText}. */
-export interface TextOptions extends LongOptions {
+interface TextOptions extends LongOptions {
   /** Print only the first and last rows, if there are many. */
   readonly excerpt: boolean;
   /** Print the names of the columns first. */
@@ -75,26 +75,37 @@ function* rowCells(batch: RowBatch, sources: readonly ValueSource[]): Generator<
   const rows = batch.end - batch.first;
   for (let at = 0; at < rows; at += ROWS_AT_ONCE) {
     const length = Math.min(ROWS_AT_ONCE, rows - at);
-    yield Array.from({ length }, (_, i) => cellsOfRow(batch, sources, at + i, rows));
+    yield Array.from({ length }, (_, i) =>
+      cellsOfRow(batch.lists, sources, { row: at + i, rows, push: pushPrintable }),
+    );
   }
 }
 
-function cellsOfRow(batch: RowBatch, sources: readonly ValueSource[], row: number, rows: number): string[] {
+/** The cells of one of `rows` rows. */
+function cellsOfRow(
+  lists: readonly ValueList[],
+  sources: readonly ValueSource[],
+  {
+    row,
+    rows,
+    push = pushCells,
+  }: { readonly row: number; readonly rows: number; readonly push?: typeof pushCells },
+): string[] {
   const cells: string[] = [];
   sources.forEach((source, s) => {
-    const list = batch.lists[s];
+    const list = lists[s];
     const each = list === undefined ? 0 : list.length / rows;
-    for (let i = row * each; i < (row + 1) * each; i++) pushPrintable(list?.at(i), source.dtype, cells);
+    for (let i = row * each; i < (row + 1) * each; i++) push(list?.at(i), source.dtype, [], cells);
   });
   return cells;
 }
 
-function pushPrintable(value: unknown, dtype: DType, cells: string[]): void {
+const pushPrintable: typeof pushCells = (value, dtype, path, cells) => {
   const first = cells.length;
-  pushCells(value, dtype, [], cells);
+  pushCells(value, dtype, path, cells);
   if (typeof value === "number" || typeof value === "bigint") return;
   for (let c = first; c < cells.length; c++) cells[c] = printable(cells[c] ?? "");
-}
+};
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
   const widths = columns.map((column) => (header ? textWidth(printable(column.name)) : 0));
@@ -158,26 +169,11 @@ export async function printCsv(
       { expected: "at most 2 dimensions", found: first.shape.length },
     );
   }
-  const header = csvLine(sources.flatMap(headerOf));
-  let begun = false;
-  const rows = Math.min(...sources.map((source) => source.rows));
-  for await (const batch of readBatches(sources, 0, rows, options)) {
-    // Printed after the first read, so that nothing is printed if nothing can be read.
-    if (!begun) await out.line(header);
-    begun = true;
-    const count = batch.end - batch.first;
-    for (let row = 0; row < count; row++) {
-      const cells: string[] = [];
-      sources.forEach((source, s) => {
-        const list = batch.lists[s];
-        const each = list === undefined ? 0 : list.length / count;
-        for (let i = row * each; i < (row + 1) * each; i++) pushCells(list?.at(i), source.dtype, [], cells);
-      });
-      const waiting = out.line(csvLine(cells));
-      if (waiting !== undefined) await waiting;
-    }
-  }
-  if (!begun) await out.line(header);
+  const header = `${csvLine(sources.flatMap(headerOf))}\n`;
+  const frame = { begin: header, between: "\n", end: "\n", empty: header };
+  await printRows(out, sources, { ...options, ...frame }, (lists, row, rows) =>
+    csvLine(cellsOfRow(lists, sources, { row, rows })),
+  );
 }
 
 function headerOf(source: ValueSource): string[] {

@@ -18,7 +18,7 @@ import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyEncoded } from "./b2nd-layout.ts";
-import { positions } from "./blocks.ts";
+import { cutBlock, positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
 import { DIMENSIONS, openBlosc2 } from "./zarr-view.ts";
 
@@ -377,30 +377,4 @@ async function valuesOf(
   const [rows] = ranges;
   if (rows === undefined) return column.rows(0, 1, signal);
   return column.rows(rows.start, rows.stop, signal);
-}
-
-/** The part of a box that is inside a block, padded with zeros. */
-function cutBlock(
-  box: { readonly bytes: Uint8Array; readonly shape: readonly number[] },
-  { shape, origin }: { readonly shape: readonly number[]; readonly origin: readonly number[] },
-  itemSize: number,
-): Uint8Array {
-  const out = new Uint8Array(elementsOf(shape) * itemSize);
-  const last = shape.length - 1;
-  if (last < 0) out.set(box.bytes.subarray(0, itemSize));
-  if (last < 0 || origin.some((start, d) => start >= at(box.shape, d))) return out;
-  const run = Math.min(at(shape, last), at(box.shape, last) - at(origin, last)) * itemSize;
-  for (const [row, position] of positions(shape.slice(0, last)).entries()) {
-    let from = 0;
-    let isInside = true;
-    for (let d = 0; d < last; d++) {
-      const index = at(origin, d) + at(position, d);
-      isInside &&= index < at(box.shape, d);
-      from = (from + index) * at(box.shape, d + 1);
-    }
-    if (!isInside) continue;
-    const start = (from + at(origin, last)) * itemSize;
-    out.set(box.bytes.subarray(start, start + run), row * at(shape, last) * itemSize);
-  }
-  return out;
 }

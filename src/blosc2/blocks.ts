@@ -1,34 +1,50 @@
 /** Positions of blocks in a chunk of several dimensions. Must not know frames. */
 import { at, elementsOf, unravel } from "../bytes/arrays.ts";
+import { copyItems, type ItemView } from "../values/copy-items.ts";
+import { stridesOf } from "../values/selection.ts";
 
 /** All positions of a grid, in C order. */
 export function positions(counts: readonly number[]): number[][] {
   return Array.from({ length: elementsOf(counts) }, (_, index) => unravel(index, counts));
 }
 
-interface Placed {
+interface Items {
   readonly bytes: Uint8Array;
   readonly shape: readonly number[];
 }
 
-/** Copies the part of a block that is inside the chunk, one run of the last dimension at a time. */
-export function copyBlock(
-  { bytes, shape, origin }: Placed & { readonly origin: readonly number[] },
-  target: Placed,
+/** The part of a block that is inside a larger box, as items of both. `origin` is the block's first item in the box. */
+function shared(
+  block: Items & { readonly origin: readonly number[] },
+  box: Items,
+): { readonly inBlock: ItemView; readonly inBox: ItemView; readonly counts: readonly number[] } {
+  const { origin, shape } = block;
+  const strides = stridesOf(box.shape);
+  return {
+    inBlock: { bytes: block.bytes, offset: 0, strides: stridesOf(shape) },
+    inBox: { bytes: box.bytes, offset: origin.reduce((sum, n, d) => sum + n * at(strides, d), 0), strides },
+    counts: shape.map((n, d) => Math.max(0, Math.min(n, at(box.shape, d) - at(origin, d)))),
+  };
+}
+
+/** Copies the part of a block that is inside a box into the box. */
+export function putBlock(
+  block: Items & { readonly origin: readonly number[] },
+  box: Items,
   itemSize: number,
 ): void {
-  const last = shape.length - 1;
-  const run = Math.min(at(shape, last), at(target.shape, last) - at(origin, last)) * itemSize;
-  for (const [row, position] of positions(shape.slice(0, last)).entries()) {
-    let to = 0;
-    let isInside = true;
-    for (let d = 0; d < last; d++) {
-      const index = at(origin, d) + at(position, d);
-      isInside &&= index < at(target.shape, d);
-      to = (to + index) * at(target.shape, d + 1);
-    }
-    if (!isInside) continue;
-    const from = row * at(shape, last) * itemSize;
-    target.bytes.set(bytes.subarray(from, from + run), (to + at(origin, last)) * itemSize);
-  }
+  const { inBlock, inBox, counts } = shared(block, box);
+  copyItems(inBlock, inBox, counts, itemSize);
+}
+
+/** The part of a box that is inside a block, padded with zeros. */
+export function cutBlock(
+  box: Items,
+  { shape, origin }: { readonly shape: readonly number[]; readonly origin: readonly number[] },
+  itemSize: number,
+): Uint8Array {
+  const bytes = new Uint8Array(elementsOf(shape) * itemSize);
+  const { inBlock, inBox, counts } = shared({ bytes, shape, origin }, box);
+  copyItems(inBox, inBlock, counts, itemSize);
+  return bytes;
 }

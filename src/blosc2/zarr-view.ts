@@ -5,6 +5,7 @@
  * All code that reads Zarr arrays can therefore read `.b2nd` files, and `convert` copies their streams. If blocks do not divide the
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
+
 import { at, elementsOf, joinBytes, keepLast } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../codec/types.ts";
@@ -16,7 +17,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { resolveRange } from "../store/key.ts";
+import { listKeys, resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { arrayDocument, chunkKey } from "../zarr/document/make-v3.ts";
 import { DESCR, DOCUMENT } from "../zarr/document/metadata-v3.ts";
@@ -25,7 +26,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
-import { copyBlock, positions } from "./blocks.ts";
+import { positions, putBlock } from "./blocks.ts";
 import { type Cut, cutOf, roundUp, whyEncoded } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
@@ -166,16 +167,7 @@ export class Blosc2Store implements ReadableStore {
   }
 
   async *list(folder: string): AsyncGenerator<ListEntry> {
-    if (folder === "") yield { name: DOCUMENT, kind: "object" };
-    const prefix = folder === "" ? "" : `${folder}/`;
-    const seen = new Set<string>();
-    for (const key of this.#names.keys()) {
-      if (!key.startsWith(prefix)) continue;
-      const [name = "", ...below] = key.slice(prefix.length).split("/");
-      if (seen.has(name)) continue;
-      seen.add(name);
-      yield { name, kind: below.length > 0 ? "folder" : "object" };
-    }
+    yield* listKeys([DOCUMENT, ...this.#names.keys()], folder);
   }
 
   async storedBytes(): Promise<number> {
@@ -393,7 +385,7 @@ export class Blosc2Store implements ReadableStore {
       const block = blocks[i];
       if (block === undefined) continue;
       const bytes = await decode(joinBytes(block), { maxNbytes: this.#frame.blockBytes });
-      copyBlock(
+      putBlock(
         { bytes, shape, origin: position.map((index, d) => index * at(shape, d)) },
         { bytes: out, shape: chunks },
         dtype.itemSize,

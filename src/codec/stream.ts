@@ -18,7 +18,7 @@ import { SLACK } from "./kernel-module.ts";
 // Deflate streams whose end is found by decoding them, as in gzip. Knows the kernel's calls; must not know
 // the bytes around the streams.
 
-export interface Inflated {
+interface Inflated {
   /** A new buffer, or the start of the given one. */
   readonly bytes: Uint8Array;
   /** Length of the compressed stream in bytes. */
@@ -34,25 +34,54 @@ export interface Inflated {
  */
 export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Array): Promise<Inflated> {
   await prepare("zlib");
+  const decode: StreamDecoder = ({ calls }, ...numbers) => calls.decodeDeflate(...numbers);
+  return decodeHere(
+    { stream, limit, compressor: "zlib", name: "deflate" },
+    decode,
+    (decoded, kernel, input) => {
+      const bytes = out === undefined ? decoded.slice() : out.subarray(0, decoded.length);
+      if (out !== undefined) bytes.set(decoded);
+      return { bytes, consumed: kernel.calls.deflateEnd() - input };
+    },
+  );
+}
+
+type Kernel = ReturnType<typeof takeKernel>;
+
+/** Decodes `length` bytes at `input` to `out`, at most `room` bytes. Returns their number, or a negative code. */
+type StreamDecoder = (kernel: Kernel, input: number, length: number, out: number, room: number) => number;
+
+/** Decodes a stream in the memory of a kernel. `take` gets the decoded bytes, which are valid until it returns. */
+function decodeHere<T>(
+  {
+    stream,
+    limit,
+    compressor,
+    name = compressor,
+  }: {
+    readonly stream: Uint8Array;
+    readonly limit: number;
+    readonly compressor: "zlib" | "zstd" | "lz4";
+    readonly name?: string;
+  },
+  decode: StreamDecoder,
+  take: (decoded: Uint8Array<ArrayBuffer>, kernel: Kernel, input: number) => T,
+): T {
   // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand to.
-  const room = Math.min(limit, stream.length * maxRatioOf("zlib"));
+  const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();
   try {
     const input = kernel.base + room + SLACK;
     kernel.memory.reserve(input + stream.length + SLACK);
     kernel.memory.bytes.set(stream, input);
-    const written = kernel.calls.decodeDeflate(input, stream.length, kernel.base, room);
-    if (written < 0) {
-      throw new SuperchunkError(
-        "BAD_CHUNK",
-        `the deflate stream does not decode to at most ${limit} bytes: ${streamFailure(written)}; the chunk is damaged`,
-        { field: "stream", expected: limit, found: written },
-      );
-    }
-    const decoded = kernel.memory.bytes.subarray(kernel.base, kernel.base + written);
-    const bytes = out === undefined ? decoded.slice() : out.subarray(0, written);
-    if (out !== undefined) bytes.set(decoded);
-    return { bytes, consumed: kernel.calls.deflateEnd() - input };
+    const written = decode(kernel, input, stream.length, kernel.base, room);
+    if (written >= 0)
+      return take(kernel.memory.bytes.subarray(kernel.base, kernel.base + written), kernel, input);
+    throw new SuperchunkError(
+      "BAD_CHUNK",
+      `the ${name} stream does not decode to at most ${limit} bytes: ${streamFailure(written)}; the chunk is damaged`,
+      { field: "stream", expected: limit, found: written },
+    );
   } finally {
     giveBackKernel(kernel);
   }
@@ -80,21 +109,7 @@ export function decodeStreamSync(
   stream: Uint8Array,
   limit: number,
 ): Uint8Array<ArrayBuffer> {
-  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand to.
-  const room = Math.min(limit, stream.length * maxRatioOf(compressor));
-  const kernel = takeKernel();
-  try {
-    const input = kernel.base + room + SLACK;
-    kernel.memory.reserve(input + stream.length + SLACK);
-    kernel.memory.bytes.set(stream, input);
-    const written = streamKernelOf(kernel, compressor)(input, stream.length, kernel.base, room, NEED_ALL);
-    if (written >= 0) return kernel.memory.bytes.slice(kernel.base, kernel.base + written);
-    throw new SuperchunkError(
-      "BAD_CHUNK",
-      `the ${compressor} stream does not decode to at most ${limit} bytes: ${streamFailure(written)}; the chunk is damaged`,
-      { field: "stream", expected: limit, found: written },
-    );
-  } finally {
-    giveBackKernel(kernel);
-  }
+  const decode: StreamDecoder = (kernel, ...numbers) =>
+    streamKernelOf(kernel, compressor)(...numbers, NEED_ALL);
+  return decodeHere({ stream, limit, compressor }, decode, (decoded) => decoded.slice());
 }

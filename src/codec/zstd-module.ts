@@ -21,3 +21,38 @@ export function unpackZstd(text: string, length: number): Promise<Uint8Array<Arr
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   return decodeStream("zlib", packed, length);
 }
+
+const PAGE = 65_536;
+
+/** A library with memory of its own. */
+export interface ZstdInstance {
+  readonly memory: WebAssembly.Memory;
+  /** Its functions, by their names in zstd. Numbers are addresses, lengths and codes. */
+  find(name: keyof ZstdNames): (...numbers: readonly number[]) => number;
+}
+
+/** Makes an instance. `failure` is the error for imports that zstd calls only if it cannot go on. */
+export function instantiateZstd(
+  module: WebAssembly.Module,
+  names: ZstdNames,
+  failure: () => Error,
+): ZstdInstance {
+  let memory: WebAssembly.Memory | undefined;
+  const imports: Record<string, WebAssembly.ImportValue> = {};
+  for (const { name } of WebAssembly.Module.imports(module))
+    imports[name] = (length: number) => {
+      if (name !== names.resizeHeap || memory === undefined) throw failure();
+      try {
+        memory.grow(Math.ceil(((length >>> 0) - memory.buffer.byteLength) / PAGE));
+        return 1;
+      } catch {
+        // The library reports this as its own error, which is converted to ours.
+        return 0;
+      }
+    };
+  const { exports } = new WebAssembly.Instance(module, { [names.importModule]: imports });
+  memory = exports[names.memory] as WebAssembly.Memory;
+  const find: ZstdInstance["find"] = (name) => exports[names[name]] as ReturnType<ZstdInstance["find"]>;
+  find("initialize")();
+  return { memory, find };
+}

@@ -1,8 +1,7 @@
 /** Decodes zstd frames with a dictionary, using the reference implementation. Knows its interface; must not know chunks. */
-import { compileZstd, type ZstdNames } from "../codec/zstd-module.ts";
+import { compileZstd, instantiateZstd, type ZstdInstance, type ZstdNames } from "../codec/zstd-module.ts";
 import { SuperchunkError } from "../errors.ts";
 
-const PAGE = 65_536;
 /** ZSTD_error_memory_allocation, as a return value. */
 const NO_MEMORY = -64;
 
@@ -15,50 +14,22 @@ export function loadDictionaryDecoder(): Promise<DecompressWith> {
   loading ??= compileZstd().then(
     ({ module, names }) =>
       (src, dst, dictionary) =>
-        decompress(instantiate(module, names), src, dst, dictionary),
+        decompress(idle ?? instantiateZstd(module, names, noMemory), src, dst, dictionary),
   );
   return loading;
 }
 
-interface Library {
-  readonly memory: WebAssembly.Memory;
-  readonly call: (name: keyof ZstdNames, ...numbers: readonly number[]) => number;
-}
-
-let idle: Library | undefined;
-
-function instantiate(module: WebAssembly.Module, names: ZstdNames): Library {
-  if (idle !== undefined) return idle;
-  let memory: WebAssembly.Memory | undefined;
-  const imports: Record<string, WebAssembly.ImportValue> = {};
-  for (const { name } of WebAssembly.Module.imports(module))
-    imports[name] = (length: number) => {
-      if (name !== names.resizeHeap || memory === undefined) throw noMemory();
-      try {
-        memory.grow(Math.ceil(((length >>> 0) - memory.buffer.byteLength) / PAGE));
-        return 1;
-      } catch {
-        // The library reports this as its own error.
-        return 0;
-      }
-    };
-  const { exports } = new WebAssembly.Instance(module, { [names.importModule]: imports });
-  memory = exports[names.memory] as WebAssembly.Memory;
-  const call: Library["call"] = (name, ...numbers) =>
-    (exports[names[name]] as (...numbers: readonly number[]) => number)(...numbers);
-  call("initialize");
-  idle = { memory, call };
-  return idle;
-}
+let idle: ZstdInstance | undefined;
 
 function decompress(
-  { memory, call }: Library,
+  instance: ZstdInstance,
   src: Uint8Array,
   dst: Uint8Array,
   dictionary: Uint8Array,
 ): number {
+  const { memory, find } = instance;
+  const call = (name: keyof ZstdNames, ...numbers: readonly number[]): number => find(name)(...numbers);
   // A call that does not return may leave the instance in any state.
-  const kept = idle;
   idle = undefined;
   const context = call("ZSTD_createDCtx");
   const places = [dst, src, dictionary].map(({ length }) => call("malloc", length) >>> 0);
@@ -72,7 +43,7 @@ function decompress(
   if (written >= 0) dst.set(new Uint8Array(memory.buffer, to, written));
   for (const place of places) call("free", place);
   call("ZSTD_freeDCtx", context);
-  idle = kept;
+  idle = instance;
   return written >= 0 ? written : -1;
 }
 

@@ -11,13 +11,12 @@ import { joinKey } from "../store/key.ts";
 import { removeTree } from "../store/tree.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { ArrayWriter, MirrorMaker } from "../write/array/array-writer.ts";
-import { commitStorage } from "../write/array/changes.ts";
+import { commitSettings } from "../write/array/changes.ts";
 import { fold, planFold, settleNames } from "../write/array/compact.ts";
 import { readWritable } from "../write/array/create.ts";
 import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
-import { storageOf } from "../write/layout/settings.ts";
 import { ColumnShards } from "./column-shards.ts";
 import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocument } from "./documents.ts";
 import { type LiveViewOptions, liveView } from "./live-view.ts";
@@ -151,10 +150,7 @@ export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<Re
       if (facts !== undefined && facts.links === 1) await files.setMode(at, facts.mode | OWNER_WRITES);
     }
   }
-  const { settings } = writer;
-  writer.settings = { ...settings, zarr: false, revision: settings.revision + 1 };
-  await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
-  await commitStorage(writer);
+  await commitSettings(writer, { ...writer.settings, zarr: false });
   return removed;
 }
 
@@ -206,7 +202,7 @@ async function oldForms(store: WritableStore, path: string): Promise<readonly Sh
 }
 
 /** What {@link beginLive} would do. */
-export interface LivePlan {
+interface LivePlan {
   readonly documents: readonly string[];
   /** Full superchunks after the change; each of them is a shard. */
   readonly full: number;
@@ -268,9 +264,7 @@ export async function beginLive(
     await fold(writer, { ...options, walkable: true, isKept: hasIndex });
     await settleNames(writer);
     await root.settled();
-    writer.settings = { ...settings, revision: settings.revision + 1 };
-    await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
-    await commitStorage(writer);
+    await commitSettings(writer, settings);
   } finally {
     writer.files.mirror = undefined;
   }

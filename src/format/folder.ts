@@ -3,7 +3,7 @@ import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "./dtype.ts";
 import { CHECKSUM_NAMES } from "./header.ts";
-import { isObject, parseJson, stringifyJson } from "./json.ts";
+import { badStored, isObject, parseJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
@@ -19,7 +19,7 @@ const MAX_VALUES = 500_000;
 /** Supported version of this library's additions. [FZ-09] */
 const DECLARED_VERSION = 1;
 /** Known read features, which a reader must know. [FZ-09] */
-export const READ_FEATURES: readonly string[] = ["layout", "places"];
+const READ_FEATURES: readonly string[] = ["layout", "places"];
 
 /** `meta/sizes`. */
 export interface StoredSizes {
@@ -33,14 +33,14 @@ export interface StoredSizes {
 }
 
 /** How the writer asked Blosc to compress. A chunk's header says how it really is compressed. */
-export interface StoredCompression {
+interface StoredCompression {
   readonly clevel?: number;
   readonly shuffle?: "noshuffle" | "shuffle" | "bitshuffle";
   readonly cname?: string;
 }
 
 /** This library's additions, declared in `meta/storage`. [FZ-09] */
-export interface SuperchunkDeclaration {
+interface SuperchunkDeclaration {
   readonly version: number;
   /** Chunks of a full superchunk. */
   readonly superchunklen: number;
@@ -62,7 +62,7 @@ export interface StoredStorage {
 }
 
 /** `__rootdirs__`. */
-export interface StoredRootdirs {
+interface StoredRootdirs {
   readonly names: readonly string[];
   /** Folder of each name, relative to the table's folder. */
   readonly dirs: Readonly<Record<string, string>>;
@@ -74,12 +74,12 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   const lengths = listOf(raw, "shape", path);
   const shape = lengths.map((length, i) => {
     if (isCount(lengths, i)) return length as number;
-    throw bad(path, "shape", "integers from 0 to 2^53 - 1", raw["shape"]);
+    throw badStored(path, "shape", "integers from 0 to 2^53 - 1", raw["shape"]);
   });
   if (shape.length === 0 || shape.length > MAX_DIMENSIONS)
-    throw bad(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
+    throw badStored(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
   if (!Number.isSafeInteger(elementsOf(shape))) {
-    throw bad(path, "shape", "at most 2^53 - 1 values", raw["shape"]);
+    throw badStored(path, "shape", "at most 2^53 - 1 values", raw["shape"]);
   }
   return {
     shape,
@@ -96,9 +96,9 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
 export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
   const raw = parseObject(bytes, path, MAX_VALUES);
   const stored = raw["dtype"];
-  if (stored === undefined) throw bad(path, "dtype", "a dtype", "nothing");
+  if (stored === undefined) throw badStored(path, "dtype", "a dtype", "nothing");
   const chunklen = countOf(raw["chunklen"], "chunklen", path);
-  if (chunklen < 1) throw bad(path, "chunklen", "at least 1", chunklen);
+  if (chunklen < 1) throw badStored(path, "chunklen", "at least 1", chunklen);
   return {
     dtype: parseDType(stored, path),
     chunklen,
@@ -113,12 +113,12 @@ export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
 /** `cparams` of bcolz and the BLZ document, `bparams` of blz. */
 function parseCompression(raw: JsonObject, path: string): StoredCompression {
   const stored = raw["cparams"] ?? raw["bparams"] ?? {};
-  if (!isObject(stored)) throw bad(path, "cparams", "an object", stored);
+  if (!isObject(stored)) throw badStored(path, "cparams", "an object", stored);
   const { cname } = stored;
   if (cname !== undefined && cname !== null && typeof cname !== "string")
-    throw bad(path, "cname", "a string", cname);
+    throw badStored(path, "cname", "a string", cname);
   const clevel = optionalCount(stored, "clevel", path);
-  if (clevel !== undefined && clevel > 9) throw bad(path, "clevel", "0 to 9", clevel);
+  if (clevel !== undefined && clevel > 9) throw badStored(path, "clevel", "0 to 9", clevel);
   return {
     ...optional("clevel", clevel),
     ...optional("shuffle", parseShuffle(stored["shuffle"], path)),
@@ -132,16 +132,16 @@ function parseShuffle(stored: JsonValue | undefined, path: string): StoredCompre
   if (stored === false || stored === 0) return "noshuffle";
   if (stored === true || stored === 1) return "shuffle";
   if (stored === 2) return "bitshuffle";
-  throw bad(path, "shuffle", "false, true, 0, 1 or 2", stored);
+  throw badStored(path, "shuffle", "false, true, 0, 1 or 2", stored);
 }
 
 function parseDeclaration(stored: JsonValue | undefined, path: string): SuperchunkDeclaration | undefined {
   if (stored === undefined) return undefined;
-  if (!isObject(stored)) throw bad(path, "superchunk", "an object", stored);
+  if (!isObject(stored)) throw badStored(path, "superchunk", "an object", stored);
   const version = countOf(stored["version"], "superchunk.version", path);
   if (version !== DECLARED_VERSION) throw newer(path, "superchunk.version", DECLARED_VERSION, version);
   const superchunklen = countOf(stored["superchunklen"], "superchunk.superchunklen", path);
-  if (superchunklen < 1) throw bad(path, "superchunk.superchunklen", "at least 1", superchunklen);
+  if (superchunklen < 1) throw badStored(path, "superchunk.superchunklen", "at least 1", superchunklen);
   checkDeclared(stored, path);
   const readFeatures = featuresOf(stored, "readFeatures", path);
   const unknown = readFeatures.find((feature) => !READ_FEATURES.includes(feature));
@@ -153,9 +153,9 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
 function checkDeclared(stored: JsonObject, path: string): void {
   const { checksum, columns } = stored;
   if (checksum !== undefined && !CHECKSUM_NAMES.some((name) => name === checksum))
-    throw bad(path, "checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
+    throw badStored(path, "checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
   if (columns !== undefined && typeof columns !== "boolean")
-    throw bad(path, "superchunk.columns", "true or false", columns);
+    throw badStored(path, "superchunk.columns", "true or false", columns);
   optionalCount(stored, "revision", path);
 }
 
@@ -173,7 +173,7 @@ function featuresOf(stored: JsonObject, key: string, path: string): string[] {
   if (list === undefined) return [];
   if (Array.isArray(list) && list.every((feature): feature is string => typeof feature === "string"))
     return list;
-  throw bad(path, `superchunk.${key}`, "a list of strings", list);
+  throw badStored(path, `superchunk.${key}`, "a list of strings", list);
 }
 
 /**
@@ -183,21 +183,21 @@ function featuresOf(stored: JsonObject, key: string, path: string): string[] {
 export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
   const raw = parseObject(bytes, path, MAX_VALUES);
   const stored = raw["dirs"] ?? {};
-  if (!isObject(stored)) throw bad(path, "dirs", "an object", stored);
+  if (!isObject(stored)) throw badStored(path, "dirs", "an object", stored);
   const names: string[] = [];
   const dirs: Record<string, string> = Object.create(null);
   const folders = new Set<string>();
   const given = listOf(raw, "names", path);
   if (given.length > MAX_COLUMNS) throw tooManyColumns(path, given.length);
   for (const name of given) {
-    if (typeof name !== "string") throw bad(path, "names", "a list of strings", name);
+    if (typeof name !== "string") throw badStored(path, "names", "a list of strings", name);
     checkStoredName(name, path, "names");
-    if (Object.hasOwn(dirs, name)) throw bad(path, "names", "names that differ", name);
+    if (Object.hasOwn(dirs, name)) throw badStored(path, "names", "names that differ", name);
     const dir = Object.hasOwn(stored, name) ? stored[name] : name;
-    if (typeof dir !== "string") throw bad(path, "dirs", "a folder for each name", dir);
+    if (typeof dir !== "string") throw badStored(path, "dirs", "a folder for each name", dir);
     const folder = folderOf(dir, name);
     checkStoredName(folder, path, "dirs");
-    if (folders.has(folder)) throw bad(path, "dirs", "folders that differ", folder);
+    if (folders.has(folder)) throw badStored(path, "dirs", "folders that differ", folder);
     folders.add(folder);
     names.push(name);
     dirs[name] = folder;
@@ -231,18 +231,18 @@ function folderOf(given: string, name: string): string {
 function parseObject(bytes: Uint8Array, path: string, mostValues?: number): JsonObject {
   const value = parseJson(bytes, path, mostValues === undefined ? {} : { mostValues });
   if (isObject(value)) return value;
-  throw bad(path, "JSON", "an object", value);
+  throw badStored(path, "JSON", "an object", value);
 }
 
 function listOf(raw: JsonObject, key: string, path: string): readonly JsonValue[] {
   const list = raw[key];
   if (Array.isArray(list)) return list;
-  throw bad(path, key, "a list", list);
+  throw badStored(path, key, "a list", list);
 }
 
 function countOf(value: JsonValue | undefined, field: string, path: string): number {
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
-  throw bad(path, field, "an integer from 0 to 2^53 - 1", value);
+  throw badStored(path, field, "an integer from 0 to 2^53 - 1", value);
 }
 
 function optionalCount(raw: JsonObject, key: string, path: string): number | undefined {
@@ -253,13 +253,4 @@ function optionalCount(raw: JsonObject, key: string, path: string): number | und
 /** `{[key]: value}`, or an empty object if the value is undefined. */
 function optional<K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } {
   return value === undefined ? {} : ({ [key]: value } as { readonly [key in K]: V });
-}
-
-function bad(path: string, field: string, expected: string, found: JsonValue | undefined): SuperchunkError {
-  const text = found === undefined ? "missing" : stringifyJson(found).slice(0, 80);
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `${field} is ${text}; expected ${expected}. The metadata are damaged; look for another copy`,
-    { path, field, expected, found },
-  );
 }

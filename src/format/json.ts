@@ -452,6 +452,21 @@ function endOfString(text: string, at: number): number {
   return end;
 }
 
+/** The error for a member of a metadata file that is not as `expected`. */
+export function badStored(
+  path: string,
+  field: string,
+  expected: string,
+  found: JsonValue | undefined,
+): SuperchunkError {
+  const text = found === undefined ? "missing" : stringifyJson(found).slice(0, 80);
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${field} is ${text}; expected ${expected}. The metadata are damaged; run "superchunk repair", or look for another copy`,
+    { path, field, expected, found },
+  );
+}
+
 /** True for an object that is not a list. */
 export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);

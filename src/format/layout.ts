@@ -2,8 +2,7 @@
  * The layout in `meta/sizes` of an array that this library writes: the superchunks that make up the array, in order, with the
  * number of chunks that count in each. Bytes <-> plain objects. @see FORMAT.md [FG]
  */
-import { SuperchunkError } from "../errors.ts";
-import { isObject, stringifyJson } from "./json.ts";
+import { badStored, isObject, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import type { JsonObject, JsonValue } from "./types.ts";
 
@@ -85,7 +84,7 @@ export interface RowSpan {
 }
 
 /** Facts of the array that {@link parseLayout} needs, and that {@link encodeSizes} writes beside the layout. */
-export interface SizesFacts {
+interface SizesFacts {
   readonly shape: readonly number[];
   readonly nbytes: number;
   readonly cbytes: number;
@@ -115,13 +114,14 @@ export const EMPTY_LAYOUT: Omit<StoredLayout, "id"> = {
 export function parseLayout(sizes: JsonObject, path: string): StoredLayout | undefined {
   const stored = sizes["layout"];
   if (stored === undefined) return undefined;
-  if (!isObject(stored)) throw bad(path, "layout", "an object", stored);
+  if (!isObject(stored)) throw badStored(path, "layout", "an object", stored);
   const { id, storage, journal, moved = false } = stored;
-  if (typeof id !== "string" || id === "") throw bad(path, "layout.id", "a string", id);
-  if (storage !== undefined && !isObject(storage)) throw bad(path, "layout.storage", "an object", storage);
+  if (typeof id !== "string" || id === "") throw badStored(path, "layout.id", "a string", id);
+  if (storage !== undefined && !isObject(storage))
+    throw badStored(path, "layout.storage", "an object", storage);
   if (journal !== undefined && !(typeof journal === "string" && /^[0-9a-f]{64}$/.test(journal)))
-    throw bad(path, "layout.journal", "64 hexadecimal digits", journal);
-  if (typeof moved !== "boolean") throw bad(path, "layout.moved", "true or false", moved);
+    throw badStored(path, "layout.journal", "64 hexadecimal digits", journal);
+  if (typeof moved !== "boolean") throw badStored(path, "layout.moved", "true or false", moved);
   const layout: StoredLayout = {
     generation: countIn(sizes, "generation", "generation", path),
     id,
@@ -151,9 +151,9 @@ function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "wri
     const list = listOf(stored, field, path);
     const [writer] = list;
     if (typeof writer !== "string" || writer === "" || list.length !== 5)
-      throw bad(path, field, "[name, number, count, until, commits]", stored);
+      throw badStored(path, field, "[name, number, count, until, commits]", stored);
     const [first, count] = [numberIn(list, 1, field, path), countIn(list, 2, field, path)];
-    if (first + count - 1 > LAST_NUMBER) throw bad(path, field, `numbers up to ${LAST_NUMBER}`, stored);
+    if (first + count - 1 > LAST_NUMBER) throw badStored(path, field, `numbers up to ${LAST_NUMBER}`, stored);
     return {
       writer,
       first,
@@ -163,7 +163,7 @@ function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "wri
     };
   });
   if (new Set(writers.map(({ writer }) => writer)).size < writers.length)
-    throw bad(path, field, "each writer once", layout["writers"]);
+    throw badStored(path, field, "each writer once", layout["writers"]);
   return { writers };
 }
 
@@ -177,13 +177,13 @@ function parsePlaces(layout: JsonObject, path: string): Pick<StoredLayout, "plac
     const [first, count] = [numberIn(list, 0, field, path), countIn(list, 1, field, path)];
     const place = list[2];
     if (typeof place !== "string" || count < 1 || first + count - 1 > LAST_NUMBER || list.length !== 3)
-      throw bad(path, field, "[number, count, name of a place]", span);
+      throw badStored(path, field, "[number, count, name of a place]", span);
     return { first, count, place };
   });
   [...places]
     .sort((a, b) => a.first - b.first)
     .reduce((end, { first, count }) => {
-      if (first < end) throw bad(path, field, "each superchunk once", first);
+      if (first < end) throw badStored(path, field, "each superchunk once", first);
       return first + count;
     }, 0);
   return places.length === 0 ? {} : { places };
@@ -198,7 +198,7 @@ export function parseFilled(sizes: JsonObject, path: string): Pick<StoredLayout,
     const list = listOf(span, "filled", path);
     const [from, to] = [countIn(list, 0, "filled", path), countIn(list, 1, "filled", path)];
     if (from < before || to <= from || list.length !== 2)
-      throw bad(path, "filled", "[from, to] in order, each after the one before it", span);
+      throw badStored(path, "filled", "[from, to] in order, each after the one before it", span);
     before = to;
     return { from, to };
   });
@@ -213,9 +213,9 @@ function parseRun(stored: JsonValue, path: string): Run {
     count: countIn(list, 1, field, path),
     chunks: countIn(list, 2, field, path),
   };
-  if (run.count < 1 || run.chunks < 1) throw bad(path, field, "[number, count, chunks] from 1", stored);
+  if (run.count < 1 || run.chunks < 1) throw badStored(path, field, "[number, count, chunks] from 1", stored);
   if (run.first + run.count - 1 > LAST_NUMBER || !Number.isSafeInteger(run.count * run.chunks))
-    throw bad(path, field, `numbers up to ${LAST_NUMBER}`, stored);
+    throw badStored(path, field, `numbers up to ${LAST_NUMBER}`, stored);
   return run;
 }
 
@@ -242,18 +242,23 @@ function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path:
   spans.forEach((span, i) => {
     const before = spans[i - 1];
     if (before !== undefined && before.end > span.first)
-      throw bad(path, "layout.superchunks", "each superchunk once", span.first);
+      throw badStored(path, "layout.superchunks", "each superchunk once", span.first);
   });
   const last = spans.at(-1);
   if (last !== undefined && next < last.end)
-    throw bad(path, "layout.next", `at least ${last.end}, for superchunk ${last.end - 1} is there`, next);
+    throw badStored(
+      path,
+      "layout.next",
+      `at least ${last.end}, for superchunk ${last.end - 1} is there`,
+      next,
+    );
   const nchunks = countChunks(runs);
   const replaced = new Set<number>();
   for (const { chunks } of patches) {
     for (const chunk of chunks) {
       if (chunk < 0) continue;
-      if (chunk >= nchunks) throw bad(path, "layout.patches", `chunks below ${nchunks}`, chunk);
-      if (replaced.has(chunk)) throw bad(path, "layout.patches", "each chunk once", chunk);
+      if (chunk >= nchunks) throw badStored(path, "layout.patches", `chunks below ${nchunks}`, chunk);
+      if (replaced.has(chunk)) throw badStored(path, "layout.patches", "each chunk once", chunk);
       replaced.add(chunk);
     }
   }
@@ -358,7 +363,7 @@ export function withoutSpan(spans: readonly RowSpan[], { from, to }: RowSpan): R
 
 function listOf(value: JsonValue | undefined, field: string, path: string): readonly JsonValue[] {
   if (Array.isArray(value)) return value;
-  throw bad(path, field, "a list", value);
+  throw badStored(path, field, "a list", value);
 }
 
 function countIn(
@@ -369,7 +374,7 @@ function countIn(
 ): number {
   const value = (container as Readonly<Record<string, JsonValue | undefined>>)[name];
   if (isCount(container, name)) return value as number;
-  throw bad(path, field, "an integer from 0 to 2^53 - 1", value);
+  throw badStored(path, field, "an integer from 0 to 2^53 - 1", value);
 }
 
 function numberIn(
@@ -380,14 +385,5 @@ function numberIn(
 ): number {
   const number = countIn(container, name, field, path);
   if (number >= 1 && number <= LAST_NUMBER) return number;
-  throw bad(path, field, `a number from 1 to ${LAST_NUMBER}`, number);
-}
-
-function bad(path: string, field: string, expected: string, found: JsonValue | undefined): SuperchunkError {
-  const text = found === undefined ? "missing" : stringifyJson(found).slice(0, 80);
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `${field} is ${text}; expected ${expected}. The metadata are damaged; run "superchunk repair", or look for another copy`,
-    { path, field, expected, found },
-  );
+  throw badStored(path, field, `a number from 1 to ${LAST_NUMBER}`, number);
 }

@@ -19,11 +19,11 @@ import {
   findMembership,
   isAddress,
   isBucketAddress,
-  isRemote,
   type Location,
   locate,
   locateTarget,
   type Membership,
+  nameOf,
   refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";
@@ -115,7 +115,7 @@ export async function membershipOf(
 }
 
 /** The opened sources, and their release. */
-export interface FoundSources {
+interface FoundSources {
   readonly source: ConvertSource;
   close(): Promise<void>;
 }
@@ -174,11 +174,6 @@ export async function locateSources(paths: readonly string[]): Promise<Location>
     mounts.set(name, await locate(path));
   }
   return { store: mountedStore(mounts), path: "" };
-}
-
-function nameOf(path: string): string {
-  if (!isRemote(path)) return basename(resolve(path));
-  return decodeURIComponent(new URL(path).pathname.split("/").findLast((part) => part !== "") ?? "archive");
 }
 
 /** Opens archives in the given order, and those of a folder in name order, all in one store. */

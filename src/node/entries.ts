@@ -1,7 +1,7 @@
 /** The archives at paths, and the names of their nodes, for serving and for references. */
 
 import { existsSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { join } from "node:path";
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { open as openIn } from "../archive/open/open.ts";
 import { isArchive } from "../convert/sources/items.ts";
@@ -13,12 +13,12 @@ import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isAddress, isBucketAddress, locate, setAbove } from "./locate.ts";
+import { isAddress, isBucketAddress, locate, nameOf, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
 /** The archives at paths, and their stores. */
-export interface ServedEntries {
+interface ServedEntries {
   readonly entries: readonly ViewEntry[];
   /** The places of the paths. `name` is empty for a single folder of archives, whose names have no prefix. */
   readonly places: readonly { readonly name: string; readonly store: ReadableStore; readonly path: string }[];
@@ -26,7 +26,7 @@ export interface ServedEntries {
 }
 
 /** What is accepted besides archives. */
-export interface EntryOptions {
+interface EntryOptions {
   /** Tells which errors of a place without archives mean that the place has other content. */
   readonly isOther?: ((error: unknown) => boolean) | undefined;
   /** How sets of references are opened; if absent, they are not looked for. */
@@ -126,10 +126,4 @@ function nodeEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
       ),
     view: viewOfNode(() => Promise.resolve(opened)),
   };
-}
-
-function nameOf(typed: string): string {
-  if (!isAddress(typed)) return basename(resolve(typed));
-  const parts = new URL(typed).pathname.split("/").filter((part) => part !== "");
-  return decodeURIComponent(parts.at(-1) ?? "archive");
 }

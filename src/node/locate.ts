@@ -153,6 +153,14 @@ export function isAddress(location: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(location);
 }
 
+/** The last part of a path or an address: the name of what is there. */
+export function nameOf(location: string): string {
+  if (!isRemote(location)) return basename(localPath(location));
+  return decodeURIComponent(
+    new URL(location).pathname.split("/").findLast((part) => part !== "") ?? "archive",
+  );
+}
+
 /** True for addresses other than `file://`. */
 export function isRemote(location: string): boolean {
   return isAddress(location) && !/^file:/i.test(location);

@@ -1,6 +1,5 @@
 /** `open`, `openArray` and `openTable` for paths and addresses. */
 
-import { stat } from "node:fs/promises";
 import { dirname, relative, resolve, sep } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
@@ -24,6 +23,7 @@ import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
+import { isFolder } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   addressOf,
@@ -193,14 +193,7 @@ async function locateAbove(path: string): Promise<Location> {
   }
   const full = resolve(path);
   for (let folder = dirname(full); ; folder = dirname(folder)) {
-    if (await isFolder(folder))
+    if (isFolder(folder))
       return { store: new FileStore(folder), path: relative(folder, full).split(sep).join("/") };
   }
-}
-
-async function isFolder(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
 }

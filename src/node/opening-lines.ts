@@ -36,9 +36,12 @@ export function openingLines(
     form.to === "icechunk"
       ? {
           Python: icechunkPython(place, containers, form.isTree),
-          JavaScript: icechunkScript(place, containers),
+          JavaScript: script(place, `\n  form: "icechunk",\n  containers: ${JSON.stringify(containers)},\n`),
         }
-      : { Python: kerchunkPython(place, form, containers), JavaScript: kerchunkScript(place, containers) };
+      : {
+          Python: kerchunkPython(place, form, containers),
+          JavaScript: script(place, ` authorize: [${containers.map(({ name }) => text(name)).join(", ")}] `),
+        };
   if (form.rectilinear !== true) return lines;
   const enabled = 'import zarr\nzarr.config.set({"array.rectilinear_chunks": True})';
   return { ...lines, Python: `${enabled}\n${lines.Python}` };
@@ -112,12 +115,12 @@ function fsspecOptions(
   ].join(", ");
 }
 
-function kerchunkScript(place: string, containers: readonly Container[]): string {
-  const names = containers.map(({ name }) => text(name)).join(", ");
+/** The lines of JavaScript; `options` are those of openReferences. */
+function script(place: string, options: string): string {
   return [
     'import { openReferences } from "superchunk/node";',
     'import * as zarr from "zarrita";',
-    `const store = await openReferences(${text(place)}, { authorize: [${names}] });`,
+    `const store = await openReferences(${text(place)}, {${options}});`,
     'const group = await zarr.open(store, { kind: "group" });',
   ].join("\n");
 }
@@ -177,18 +180,6 @@ function pythonAccess({ store, anonymous }: Container): string {
     case "azure":
       return `icechunk.azure_credentials(${from})`;
   }
-}
-
-function icechunkScript(place: string, containers: readonly Container[]): string {
-  return [
-    'import { openReferences } from "superchunk/node";',
-    'import * as zarr from "zarrita";',
-    `const store = await openReferences(${text(place)}, {`,
-    '  form: "icechunk",',
-    `  containers: ${JSON.stringify(containers)},`,
-    "});",
-    'const group = await zarr.open(store, { kind: "group" });',
-  ].join("\n");
 }
 
 /** A string literal, valid in both languages. */

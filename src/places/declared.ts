@@ -1,6 +1,6 @@
 /** The places of an array as `meta/storage` declares them. Pure. @see FORMAT.md [FG-19] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { isObject } from "../format/json.ts";
+import { badStored, isObject } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 
 /** The read feature of arrays with superchunks that may be stored outside `data`. [FG-19] */
@@ -41,13 +41,13 @@ export function parsePlaces(storage: JsonObject, path: string): Placing {
   const declared = storage["superchunk"];
   if (!isObject(declared)) return NO_PLACES;
   const { places = [], placeBy = "round" } = declared;
-  if (!Array.isArray(places)) throw bad(path, "superchunk.places", "a list", places);
+  if (!Array.isArray(places)) throw badStored(path, "superchunk.places", "a list", places);
   if (typeof placeBy !== "string" || !RULES.includes(placeBy))
-    throw bad(path, "superchunk.placeBy", `one of ${RULES.join(", ")}`, placeBy);
+    throw badStored(path, "superchunk.placeBy", `one of ${RULES.join(", ")}`, placeBy);
   const found = (places as readonly JsonValue[]).map((stored): StoredPlace => {
     if (isObject(stored) && typeof stored["name"] === "string" && typeof stored["prefix"] === "string")
       return { name: stored["name"], prefix: stored["prefix"] };
-    throw bad(path, "superchunk.places", '{"name": …, "prefix": …}', stored);
+    throw badStored(path, "superchunk.places", '{"name": …, "prefix": …}', stored);
   });
   try {
     return checkPlacing({ places: found, rule: placeBy as PlaceRule });
@@ -136,14 +136,6 @@ function checkPrefix(prefix: string): void {
 
 function wrong(summary: string): SuperchunkError {
   return new SuperchunkError("BAD_ARGUMENT", summary, { field: "place" });
-}
-
-function bad(path: string, field: string, expected: string, found: JsonValue): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `${field} is ${JSON.stringify(found).slice(0, 80)}; expected ${expected}. The metadata are damaged; look for another copy`,
-    { path, field, expected, found },
-  );
 }
 
 // Locations of objects on any store: URLs with a scheme, without secrets and without parts that lead elsewhere. Must not know stores.

@@ -85,6 +85,28 @@ export async function* mapAhead<T, U>(
   }
 }
 
+/** Limits the number of tasks at a time, from different callers; waiting ones run in order. */
+export class Turns {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(limit: number) {
+    this.#free = Math.max(1, limit);
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the place is handed over
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}
+
 /** Longest time without a pause, in milliseconds. */
 const AT_MOST = 50;
 

@@ -116,9 +116,13 @@ export async function readAttributes(
   options: OpenOptions,
 ): Promise<JsonObject | undefined> {
   const bytes = await store.get(key, options);
-  const path = store.describe(key);
-  if (bytes === undefined) return undefined;
-  if (bytes.length === 0) return {};
+  return bytes === undefined || bytes.length === 0
+    ? bytes && {}
+    : parseAttributes(bytes, store.describe(key));
+}
+
+/** User attributes as stored at `path`. Throws `BAD_FIELD`. */
+export function parseAttributes(bytes: Uint8Array, path: string): JsonObject {
   const value = parseJson(bytes, path);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", {
@@ -130,7 +134,7 @@ export async function readAttributes(
 }
 
 /** Makes the sequence of the chunks in a folder. `rowBytes` is the size of a row of the array, or of the column. */
-export type SequenceMaker = (dataFolder: string, rowBytes: number) => ChunkSequence;
+type SequenceMaker = (dataFolder: string, rowBytes: number) => ChunkSequence;
 
 /** Struct fields that are stored as folders of their own fields, by name and recursively. [FZ-04] */
 export type ColumnGroups = ReadonlyMap<string, ColumnGroups>;

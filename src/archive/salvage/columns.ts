@@ -148,7 +148,7 @@ export async function findSuperchunkChunks(
   store: ReadableStore,
   facts: SuperchunkFacts,
 ): Promise<FoundColumn> {
-  const numbers = await superchunkNumbers(store, facts.key);
+  const numbers = await numbersIn(store, facts.key);
   const found =
     facts.layout === undefined
       ? await byNumber(store, numbers, facts)
@@ -157,10 +157,15 @@ export async function findSuperchunkChunks(
   return { slots, chunkBytes: facts.chunkBytes, unplaced: found.unplaced, problems: found.problems };
 }
 
-export async function superchunkNumbers(store: ReadableStore, folder: string): Promise<number[]> {
+/** The numbers in the names of a folder's objects, in order. */
+export async function numbersIn(
+  store: ReadableStore,
+  folder: string,
+  parse: (name: string) => number | undefined = parseSuperchunkName,
+): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { name, kind } of store.list(folder)) {
-    const number = kind === "object" ? parseSuperchunkName(name) : undefined;
+    const number = kind === "object" ? parse(name) : undefined;
     if (number !== undefined) numbers.push(number);
   }
   return numbers.sort((a, b) => a - b);

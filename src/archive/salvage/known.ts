@@ -2,27 +2,24 @@
  * What is known of a damaged array folder: from its metadata as far as they can be read, from the caller, and from its
  * chunks if neither says. Reads only. @see FORMAT.md [FZ] [FA]
  */
+
 import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
-import { parseJson } from "../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
-import {
-  checkStoredName,
-  parseCarrayChunkName,
-  parseSuperchunkName,
-  superchunkName,
-} from "../../format/naming.ts";
+import { checkStoredName, parseCarrayChunkName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { NO_PLACES, type Placing, parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { fieldSize } from "../../values/values.ts";
+import { parseAttributes } from "../kinds/array-folder.ts";
 import { suggestsCarray } from "../open/open-array-folder.ts";
 import { encodeJson } from "../places/layout-files.ts";
 import { PROLOGUE } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
+import { numbersIn } from "./columns.ts";
 import { findFileChunks } from "./file-chunks.ts";
 
 /** What the caller says of an archive with damaged metadata. Readable metadata take precedence. */
@@ -158,12 +155,6 @@ function unknownPlaces(path: string): SuperchunkError {
   );
 }
 
-function parseAttributes(bytes: Uint8Array, path: string): JsonObject {
-  const value = parseJson(bytes, path);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", { path });
-}
-
 function columnsOf(
   path: string,
   dtype: DType,
@@ -196,16 +187,8 @@ interface DataFiles {
 
 async function dataFiles(store: ReadableStore, path: string): Promise<DataFiles> {
   const data = joinKey(path, "data");
-  const names = async (folder: string, parse: (name: string) => number | undefined): Promise<number[]> => {
-    const numbers: number[] = [];
-    for await (const { name, kind } of store.list(folder)) {
-      const number = kind === "object" ? parse(name) : undefined;
-      if (number !== undefined) numbers.push(number);
-    }
-    return numbers.sort((a, b) => a - b);
-  };
-  const [chunk] = await names(data, parseCarrayChunkName);
-  const [number] = await names(data, parseSuperchunkName);
+  const [chunk] = await numbersIn(store, data, parseCarrayChunkName);
+  const [number] = await numbersIn(store, data);
   const carray = chunk === undefined ? undefined : joinKey(data, `__${chunk}.blp`);
   if (number !== undefined)
     return { carray, superchunk: joinKey(data, superchunkName(number)), columns: false, column: undefined };
@@ -213,7 +196,7 @@ async function dataFiles(store: ReadableStore, path: string): Promise<DataFiles>
   for await (const { name, kind } of store.list(data)) {
     if (kind !== "folder") continue;
     folders = true;
-    const [first] = await names(joinKey(data, name), parseSuperchunkName);
+    const [first] = await numbersIn(store, joinKey(data, name));
     if (first === undefined) continue;
     return { carray, superchunk: joinKey(data, name, superchunkName(first)), columns: true, column: name };
   }

@@ -5,9 +5,9 @@
  * @see https://facebook.github.io/zstd/doc/api_manual_latest.html
  */
 import { SuperchunkError } from "../../errors.ts";
-import { compileZstd, type ZstdNames } from "../zstd-module.ts";
+import { compileZstd, instantiateZstd, type ZstdNames } from "../zstd-module.ts";
 
-export interface ZstdLibrary {
+interface ZstdLibrary {
   /**
    * Compresses `src` to one frame with its content size. Returns the bytes written to `dst`, or -1 if it is too short.
    *
@@ -21,26 +21,17 @@ export interface ZstdLibrary {
 interface ZstdCalls {
   readonly memory: WebAssembly.Memory;
   readonly malloc: (length: number) => number;
-  readonly free: (address: number) => void;
+  readonly free: (address: number) => unknown;
   readonly isError: (code: number) => number;
   readonly context: number;
-  readonly compress: (
-    context: number,
-    dst: number,
-    dstLength: number,
-    src: number,
-    srcLength: number,
-    dictionary: number,
-    dictionaryLength: number,
-    level: number,
-  ) => number;
+  /** Of a context, dst, src, a dictionary (each with its length), and a level. */
+  readonly compress: (...numbers: readonly number[]) => number;
 }
 
 /** ZSTD_error_dstSize_tooSmall, as a return value. */
 const TOO_SMALL = -70;
 /** A larger instance is not kept, because WebAssembly memory cannot shrink. Bytes. */
 const MAX_IDLE_MEMORY = 128 * 1024 * 1024;
-const PAGE = 65_536;
 
 let loading: Promise<void> | undefined;
 let library: ZstdLibrary | undefined;
@@ -146,40 +137,19 @@ function findHosts(): ZstdLibrary["compress"] | undefined {
 }
 
 function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
-  let memory: WebAssembly.Memory | undefined;
-  const imports: Record<string, WebAssembly.ImportValue> = {};
-  for (const { name } of WebAssembly.Module.imports(module)) {
-    imports[name] =
-      name === names.resizeHeap
-        ? (length: number) => grow(memory, length >>> 0)
-        : () => {
-            // Exits and timers, which zstd does not have.
-            throw new SuperchunkError("LIMIT", "the zstd encoder gave up, most likely for want of memory.");
-          };
-  }
-  const { exports } = new WebAssembly.Instance(module, { [names.importModule]: imports });
-  memory = exports[names.memory] as WebAssembly.Memory;
-  (exports[names.initialize] as () => void)();
+  const { memory, find } = instantiateZstd(
+    module,
+    names,
+    () => new SuperchunkError("LIMIT", "the zstd encoder gave up, most likely for want of memory."),
+  );
   return {
     memory,
-    malloc: exports[names.malloc] as ZstdCalls["malloc"],
-    free: exports[names.free] as ZstdCalls["free"],
-    isError: exports[names.ZSTD_isError] as ZstdCalls["isError"],
-    compress: exports[names.ZSTD_compress_usingDict] as ZstdCalls["compress"],
-    context: (exports[names.ZSTD_createCCtx] as () => number)(),
+    malloc: find("malloc"),
+    free: find("free"),
+    isError: find("ZSTD_isError"),
+    compress: find("ZSTD_compress_usingDict"),
+    context: find("ZSTD_createCCtx")(),
   };
-}
-
-/** Grows the memory to at least `length` bytes. Returns 1, or 0 if the engine has no more. */
-function grow(memory: WebAssembly.Memory | undefined, length: number): number {
-  if (memory === undefined) return 0;
-  try {
-    memory.grow(Math.ceil((length - memory.buffer.byteLength) / PAGE));
-    return 1;
-  } catch {
-    // The library reports this as its own error, which is converted to ours.
-    return 0;
-  }
 }
 
 function allocate(calls: ZstdCalls, length: number): number {

@@ -4,6 +4,7 @@
  * For each array the objects come first, then the comparison if requested, then its documents; groups follow their members.
  * Knows the order; must not know formats.
  */
+
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -12,6 +13,7 @@ import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { consolidate, groupDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
+import { foldersAbove } from "../../zarr/document/node-names.ts";
 import {
   type ArrayRun,
   assertSkippable,
@@ -340,14 +342,8 @@ export function folderDocuments(
   nodes: Iterable<string>,
   described: ReadonlyMap<string, JsonObject> | undefined,
 ): (readonly [node: string, document: JsonObject])[] {
-  const folders = new Set<string>();
-  for (const node of nodes) {
-    const parts = node.split("/");
-    for (let depth = 1; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
-  }
-  const inner = [...folders]
-    .sort((a, b) => b.length - a.length)
-    .map((folder) => [folder, groupDocument({})] as const);
+  const folders = foldersAbove(nodes).filter((folder) => folder !== "");
+  const inner = folders.reverse().map((folder) => [folder, groupDocument({})] as const);
   const root = groupDocument({});
   return [
     ...inner,

@@ -8,6 +8,7 @@ import { setMaxListeners } from "node:events";
 import { keepLast } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkFolder, checkKey, checkRange } from "../../store/key.ts";
+import { Turns } from "../../store/pool.ts";
 import { readPieces } from "../../store/source.ts";
 import type {
   ByteRange,
@@ -20,7 +21,7 @@ import type {
   StoreOptions,
   WritableStore,
 } from "../../store/types.ts";
-import { type BucketClient, type Call, type Provider, type Putting, Turns } from "./client.ts";
+import type { BucketClient, Call, Provider, Putting } from "./client.ts";
 import { type S3ClientOptions, s3Provider } from "./s3.ts";
 
 /** Keys whose version is remembered; the oldest is forgotten first. */
@@ -35,7 +36,7 @@ const PARTS_OF_A_SIZE = 1200;
 const PARTS_AT_ONCE = 4;
 
 /** Where a {@link BucketStore} is. */
-export interface BucketPlace {
+interface BucketPlace {
   readonly bucket: string;
   /** Prefix of all keys, without a final `/`; default none. */
   readonly prefix?: string | undefined;
@@ -76,7 +77,7 @@ export class BucketStore implements WritableStore {
     checkFolder(place.prefix ?? "");
     this.#provider = provider;
     this.#place = place;
-    this.#turns = new Turns(Math.max(1, place.maxConcurrent ?? 16));
+    this.#turns = new Turns(place.maxConcurrent ?? 16);
   }
 
   /** True until something is written through this store. */

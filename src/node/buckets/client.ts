@@ -38,7 +38,7 @@ export interface Answer {
 }
 
 /** A part of a listing: keys and prefixes as the server has them. */
-export interface ListPage {
+interface ListPage {
   readonly objects: readonly { readonly key: string; readonly size: number | undefined }[];
   readonly prefixes: readonly string[];
   /** Requests the next page; undefined after the last. */
@@ -53,7 +53,7 @@ export interface Putting {
 }
 
 /** An object that is put in parts, and appears with `finish`. */
-export interface Upload {
+interface Upload {
   /** Sends a part. Parts have numbers from 1, and are begun in order. */
   part(number: number, bytes: Uint8Array): Promise<void>;
   /** Resolves with the version. */
@@ -102,29 +102,6 @@ export interface Provider {
 
 /** The metadata key by which a writer recognizes its own put. Azure allows no hyphen in it. */
 export const MARK = "superchunkput";
-
-/** Limits the number of requests at a time; waiting ones run in order. */
-export class Turns {
-  readonly #limit: number;
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running < this.#limit) this.#running++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the slot is handed over
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#running--;
-      else next();
-    }
-  }
-}
 
 /** Facts of an object; undefined without its size. */
 export function describeObject(

@@ -1,4 +1,5 @@
 /** Links archives at paths: `superchunk link` and `unlink`. */
+
 import * as fs from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import type { Archive, Finding } from "../../archive/kinds/types.ts";
@@ -11,7 +12,7 @@ import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { StoredPlace } from "../../places/declared.ts";
-import { statIfThere } from "../fs/fs-handles.ts";
+import { isFolder } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
 import { closing, isRemote, locate, refuseEmptyPath } from "../locate.ts";
@@ -254,10 +255,6 @@ async function lockFolder(
 ): Promise<{ release(): Promise<void> } | undefined> {
   if (key !== "" || !isFolder(join(root, "meta"))) return undefined;
   return acquireLock(join(root, "meta", "lock"), options);
-}
-
-function isFolder(path: string): boolean {
-  return statIfThere(path)?.isDirectory() === true;
 }
 
 /** The path as the record stores it: with `/`, and `.` if both folders are the same. */

@@ -385,6 +385,11 @@ export function statIfThere(path: string): fs.Stats | undefined {
   return ifThere(() => fs.statSync(path, { throwIfNoEntry: false }));
 }
 
+/** True for a folder, also one that a link leads to. */
+export function isFolder(path: string): boolean {
+  return statIfThere(path)?.isDirectory() === true;
+}
+
 /** True if too many files are open, in this process or on this machine. */
 export function isHandleShortage(error: unknown): boolean {
   const code = systemCode(error);

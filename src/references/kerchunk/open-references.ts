@@ -3,9 +3,10 @@
  *
  * Knows how a set, its containers and their stores belong together; must not know the forms of sets.
  */
+
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { resolveRange } from "../../store/key.ts";
+import { listKeys, resolveRange } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { parseViewKey, type ViewRange } from "../../view/view.ts";
 import {
@@ -179,7 +180,13 @@ function indexStore(index: ReferenceIndex, containers: Containers, reader: Conta
   const { keys } = index;
   return {
     containers,
-    ...(keys === undefined ? {} : { list: (folder) => listKeys(keys(), folder) }),
+    ...(keys === undefined
+      ? {}
+      : {
+          async *list(folder) {
+            yield* listKeys(keys(), folder);
+          },
+        }),
     async get(key, options = {}) {
       const found = await find(key, options);
       return found === undefined || found instanceof Uint8Array ? found : reader.read(found, options);
@@ -195,19 +202,6 @@ function indexStore(index: ReferenceIndex, containers: Containers, reader: Conta
     },
     close: () => reader.close(),
   };
-}
-
-/** Entries directly under a folder, from a flat list of keys. */
-async function* listKeys(keys: Iterable<string>, folder: string): AsyncGenerator<ListEntry> {
-  const front = folder === "" ? "" : `${folder}/`;
-  const seen = new Set<string>();
-  for (const key of keys) {
-    if (!key.startsWith(front)) continue;
-    const [name = "", ...below] = key.slice(front.length).split("/");
-    if (seen.has(name)) continue;
-    seen.add(name);
-    yield { name, kind: below.length === 0 ? "object" : "folder" };
-  }
 }
 
 /** Throws `BAD_FIELD` if the bytes read through the references differ from the source's. */

@@ -8,6 +8,7 @@ import { failureOf } from "../../convert/pipeline.ts";
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
+import { foldersAbove } from "../../zarr/document/node-names.ts";
 import type { PlannedChunk, ReferenceCounts, ReferencedArray, ReferencePlan } from "./plan.ts";
 import type { GuardedObject } from "./scanned-objects.ts";
 
@@ -125,15 +126,4 @@ async function wholePieces(
   if (bytes <= MOST_KEPT) return kept;
   Object.assign(counts, { virtual: 0, padded: 0, recoded: 0, inlined: 0 });
   return piecesOf(plan, counts, firstOf);
-}
-
-/** Every folder above a node, outermost first. */
-export function foldersAbove(nodes: readonly string[]): string[] {
-  const folders = new Set<string>();
-  for (const node of nodes) {
-    if (node === "") continue;
-    const parts = node.split("/");
-    for (let depth = 0; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
-  }
-  return [...folders].sort((a, b) => a.length - b.length);
 }

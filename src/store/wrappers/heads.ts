@@ -5,6 +5,7 @@
  * know what the beginnings hold.
  */
 import { keepLast } from "../../bytes/arrays.ts";
+import { readBeginning } from "../key.ts";
 import { runPooled } from "../pool.ts";
 import type { ObjectHead, ReadableStore, StoreOptions } from "../types.ts";
 
@@ -21,20 +22,8 @@ const KEPT_HEADS = 64;
 export function withHeads(store: ReadableStore): ReadableStore {
   const heads = new Map<string, Promise<ObjectHead | undefined>>();
 
-  async function readOnce(
-    key: string,
-    length: number,
-    options: StoreOptions,
-  ): Promise<ObjectHead | undefined> {
-    if (store.getHead !== undefined && length > 0) return store.getHead(key, length, options);
-    const info = await store.stat(key, options);
-    if (info === undefined || length === 0) return info && { bytes: new Uint8Array(0), info };
-    const bytes = await store.getRange(key, { offset: 0, length }, options);
-    return bytes && { bytes, info: undefined };
-  }
-
   function read(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {
-    const head = fetchHead(key, options);
+    const head = readBeginning(store, key, HEAD, options);
     keepLast(heads, key, head, KEPT_HEADS);
     const forget = (): void => {
       if (heads.get(key) === head) heads.delete(key);
@@ -42,12 +31,6 @@ export function withHeads(store: ReadableStore): ReadableStore {
     // A missing object may appear, and a failed read may succeed next time.
     head.then((found) => found === undefined && forget(), forget);
     return head;
-  }
-
-  async function fetchHead(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {
-    if (store.getHead !== undefined) return store.getHead(key, HEAD, options);
-    const bytes = await store.getRange(key, { offset: 0, length: HEAD }, options);
-    return bytes && { bytes, info: undefined };
   }
 
   return {
@@ -85,7 +68,11 @@ export function withHeads(store: ReadableStore): ReadableStore {
     async getHeads(keys, length, options) {
       const found = new Array<ObjectHead | undefined>(keys.length);
       const readEach = async ([i, key]: [number, string], signal: AbortSignal): Promise<void> => {
-        found[i] = await readOnce(key, length, { signal });
+        const info = length > 0 ? undefined : await store.stat(key, { signal });
+        found[i] =
+          length > 0
+            ? await readBeginning(store, key, length, { signal })
+            : info && { bytes: new Uint8Array(0), info };
       };
       await runPooled(keys.entries(), HEADS_AT_ONCE, readEach, options?.signal);
       return found;

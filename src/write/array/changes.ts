@@ -166,6 +166,13 @@ export async function commitStorage(writer: ArrayWriter): Promise<void> {
   }
 }
 
+/** Commits other settings over the same superchunks. Durable when resolved. */
+export async function commitSettings(writer: ArrayWriter, settings: ArraySettings): Promise<void> {
+  writer.settings = { ...settings, revision: settings.revision + 1 };
+  await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
+  await commitStorage(writer);
+}
+
 // Moves superchunks between places: copied under a new number, checked, committed; the commit removes the old ones. So a name still
 // means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md [FG-21]
 

@@ -4,8 +4,8 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import { type ArraySettings, storageOf } from "../layout/settings.ts";
-import { commitStorage } from "./changes.ts";
+import type { ArraySettings } from "../layout/settings.ts";
+import { commitSettings } from "./changes.ts";
 import { openWritable, readWritable } from "./create.ts";
 import { openOwnPlaces } from "./root.ts";
 import { SharedArray, type SharedContext } from "./shared-array.ts";
@@ -62,12 +62,7 @@ async function declareShared(
 ): Promise<void> {
   const array = await openWritable(store, path, options);
   try {
-    await array.fill(async (writer) => {
-      const { settings } = writer;
-      writer.settings = { ...settings, shared: true, revision: settings.revision + 1 };
-      await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
-      await commitStorage(writer);
-    });
+    await array.fill((writer) => commitSettings(writer, { ...writer.settings, shared: true }));
   } finally {
     await array.abandon();
   }

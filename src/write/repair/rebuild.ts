@@ -7,7 +7,7 @@ import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
 import { arrayJournalKey, copyOf } from "../../archive/places/journal.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
-import { superchunkNumbers } from "../../archive/salvage/columns.ts";
+import { numbersIn } from "../../archive/salvage/columns.ts";
 import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes.ts";
 import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
@@ -133,7 +133,7 @@ export async function repairInPlace(
   for (const folder of folders)
     for (const place of places) {
       const own = store instanceof PlacedStore ? store.at(place, folder) : { store, key: folder };
-      for (const number of await superchunkNumbers(own.store, own.key)) numbers.add(number);
+      for (const number of await numbersIn(own.store, own.key)) numbers.add(number);
     }
   const highest = [...numbers].reduce((most, number) => Math.max(most, number), 0);
   const plain = [...numbers]

@@ -16,7 +16,6 @@ import type { Chain } from "../codecs/chain.ts";
 import type { CustomCodecs } from "../codecs/stage.ts";
 import type { ShardIndexLayout } from "../read/shard-index.ts";
 import { regularAxis } from "./chunk-grid.ts";
-import { parseFillValue } from "./data-type.ts";
 import {
   asExtension,
   asIntegers,
@@ -29,7 +28,7 @@ import {
   showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
-import { v2Chain } from "./metadata-v2.ts";
+import { v2Chain, v2Fill } from "./metadata-v2.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
 /** The `zarr_format` and `metadata_encoding` of the entry document. */
@@ -147,7 +146,6 @@ export function parseTransformerArray(
           serializer: { kind: "sharding", chunkShape, inner, index: TRANSFORMER_INDEX },
           stages: [],
         };
-  const fillValue = object["fill_value"] ?? null;
   return {
     dialect: "zarr3-transformer",
     path,
@@ -155,8 +153,7 @@ export function parseTransformerArray(
     shape,
     axes: shape.map((extent, d) => regularAxis(extent, at(chunkShape, d) * (perShard?.[d] ?? 1))),
     chain,
-    fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
-    fillValue,
+    ...v2Fill(dtype, object, root),
     attributes: keepFloats(
       Object.fromEntries(Object.entries(attributes).filter(([name]) => name !== "filters")),
       attributes,
@@ -166,10 +163,6 @@ export function parseTransformerArray(
     chunkKey: (position) => joinKey(base, dataKey(path, position, separator)),
     document: object,
     metadataKeys: [joinKey(base, "zarr.json"), key],
-    warnings:
-      fillValue === null
-        ? ["fill_value is null: chunks that are not stored read as zero bytes, as zarr-python has it"]
-        : [],
   };
 }
 

@@ -64,7 +64,6 @@ export function parseV2Array(node: V2Node): ArrayModel {
   if (separator !== "." && separator !== "/") {
     throw badMember(below(root, "dimension_separator"), '"." or "/"', separator);
   }
-  const fillValue = object["fill_value"] ?? null;
   return {
     dialect,
     path,
@@ -72,8 +71,7 @@ export function parseV2Array(node: V2Node): ArrayModel {
     shape,
     axes: shape.map((extent, d) => regularAxis(extent, at(chunks, d))),
     chain: v2Chain(dtype, shape.length, { ...object, codecs }, root),
-    fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
-    fillValue,
+    ...v2Fill(dtype, object, root),
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
     dimensionNames: undefined,
     dataFolder: path,
@@ -82,10 +80,21 @@ export function parseV2Array(node: V2Node): ArrayModel {
     metadataKeys: [V2_DOCUMENTS.array, ...(attributes === undefined ? [] : [V2_DOCUMENTS.attributes])].map(
       (each) => joinKey(path, each),
     ),
-    warnings:
-      fillValue === null
-        ? ["fill_value is null: chunks that are not stored read as zero bytes, as zarr-python has it"]
-        : [],
+  };
+}
+
+/** The fill value, which may be null. Throws `BAD_FIELD`. */
+export function v2Fill(
+  dtype: DType,
+  document: JsonObject,
+  root: FieldPlace,
+): Pick<ArrayModel, "fillItem" | "fillValue" | "warnings"> {
+  const fillValue = document["fill_value"] ?? null;
+  const isNull = "fill_value is null: chunks that are not stored read as zero bytes, as zarr-python has it";
+  return {
+    fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
+    fillValue,
+    warnings: fillValue === null ? [isNull] : [],
   };
 }
 

@@ -62,3 +62,14 @@ function escapeName(name: string): string {
   if (safe.startsWith("__")) return `%5F%5F${safe.slice(2)}`;
   return safe === "zarr.json" || safe === ".superchunk-convert.json" ? safe.replace(".", "%2E") : safe;
 }
+
+/** Every folder above nodes, the root among them, outermost first. */
+export function foldersAbove(nodes: Iterable<string>): string[] {
+  const folders = new Set<string>();
+  for (const node of nodes) {
+    if (node === "") continue;
+    const parts = node.split("/");
+    for (let depth = 0; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
+  }
+  return [...folders].sort((a, b) => a.length - b.length);
+}

@@ -12,7 +12,7 @@ import { at, elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ResolvedRange } from "../../store/key.ts";
 import { groupRanges } from "../../store/key.ts";
-import { runPooled } from "../../store/pool.ts";
+import { runPooled, type Turns } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
@@ -327,29 +327,6 @@ function contiguousTarget(
   return whole ? target.bytes.subarray(at, at + nbytes) : undefined;
 }
 
-/** Bounds the number of concurrent requests. Knows nothing of what they are. */
-export class Gate {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(limit: number) {
-    this.#free = Math.max(1, limit);
-  }
-
-  /** Runs `work` once a place is free. */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free++;
-      else next();
-    }
-  }
-}
-
 /** Options of opening an array. */
 export interface ReadSettings {
   /** Largest gap in bytes between ranges that are fetched in one request (default 4096). */
@@ -383,9 +360,9 @@ export class LeafRequests {
   readonly shelf: Shelf = new Shelf();
   readonly #store: ReadableStore;
   readonly #settings: ReadSettings;
-  readonly #gate: Gate;
+  readonly #gate: Turns;
 
-  constructor(store: ReadableStore, settings: ReadSettings, gate: Gate) {
+  constructor(store: ReadableStore, settings: ReadSettings, gate: Turns) {
     const { maxGap } = settings;
     if (maxGap !== undefined && !(typeof maxGap === "number" && maxGap >= 0))
       throw badArgument("maxGap", maxGap, "a number of bytes of 0 or more");

@@ -4,9 +4,10 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and cached. After the reads, the
  * object's version is checked, so that bytes of two versions are never mixed.
  */
+
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { runPooled } from "../../store/pool.ts";
+import { runPooled, Turns } from "../../store/pool.ts";
 import { type GeneratingStore, isGenerating, type ReadableStore } from "../../store/types.ts";
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
@@ -24,7 +25,6 @@ import {
   concurrencyOf,
   decodeLeaf,
   decodeStages,
-  Gate,
   type LeafJob,
   LeafRequests,
   type ReadSettings,
@@ -74,7 +74,7 @@ export class ChunkReading {
   readonly #fill: Uint8Array;
   readonly #concurrency: number;
   readonly #isImmutable: boolean;
-  readonly #gate: Gate;
+  readonly #gate: Turns;
   readonly #jobs: LeafRequests;
 
   constructor(store: ReadableStore, model: ArrayModel, fill: Uint8Array, settings: ReadSettings) {
@@ -84,7 +84,7 @@ export class ChunkReading {
     this.#fill = fill;
     this.#concurrency = concurrencyOf(settings);
     this.#isImmutable = settings.immutable === true;
-    this.#gate = new Gate(this.#concurrency);
+    this.#gate = new Turns(this.#concurrency);
     this.#jobs = new LeafRequests(store, settings, this.#gate);
     this.cache = new ShardCache(store, settings.cachedEntries);
   }
