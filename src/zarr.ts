@@ -59,7 +59,7 @@ export type {
   ReferencePlan,
 } from "./references/plan/plan.ts";
 export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
-export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
+export type { GuardedObject, ObjectScanOptions as ScanOptions } from "./references/plan/scanned-objects.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
 export { type ViewEntry, viewOf as zarrView } from "./view/view-tree.ts";
 export type { CustomCodec, CustomCodecs } from "./zarr/codecs/stage.ts";
@@ -80,7 +80,7 @@ export {
 export type { CreateZarrOptions, ZarrSpecification } from "./zarr/write/create.ts";
 export type { ShardRecovery } from "./zarr/write/recover-shard.ts";
 export type { ShardReservation, WrittenSlot } from "./zarr/write/reserve.ts";
-export type { ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
+export type { ShardValues as ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
 export type {
   ChunkOrder,
   SetOptions,

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { encodeSync } from "../../build/src/codec/index.js";
-import { encodeHeader, encodeOffsets, encodeSection } from "../../build/src/format/encode-file.js";
+import { encodeFileHeader, encodeOffsets, encodeSection } from "../../build/src/format/encode-file.js";
 import { SAMPLES } from "../samples.mjs";
 
 const prices = SAMPLES["prices float64"];
@@ -54,7 +54,7 @@ export function makeCarray(path, size, encoding) {
   return once(path, (draft) => {
     mkdirSync(join(draft, "meta"), { recursive: true });
     mkdirSync(join(draft, "data"));
-    const prologue = encodeHeader({
+    const prologue = encodeFileHeader({
       version: 1,
       nchunks: 1,
       offsets: false,
@@ -100,7 +100,7 @@ export function makeBloscpack(path, size, encoding) {
       order: "C",
     });
     const last = (size.items - (nchunks - 1) * size.chunkItems) * 8;
-    const header = encodeHeader({
+    const header = encodeFileHeader({
       version: 3,
       offsets: true,
       metadata: true,

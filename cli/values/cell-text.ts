@@ -7,7 +7,7 @@ import { type DType, type TimeUnit, toJsonValue } from "../../src/index.ts";
 
 // Dates and time spans in numpy's format. Knows datetime64's units; must not know archives.
 
-const NOT_A_TIME = -(2n ** 63n);
+export const NOT_A_TIME: bigint = -(2n ** 63n);
 
 /** Units of the time of day: decimals of the second; -1 for minutes, -2 for hours. */
 const DIGITS: Partial<Record<TimeUnit, number>> = {

@@ -3,12 +3,13 @@
  *
  * Knows numbers and characters; must not know archives.
  */
+
 import type { DType, LongOptions } from "../../src/index.ts";
 import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padStart } from "../output/text-width.ts";
-import { formatValue, printable } from "./cell-text.ts";
+import { formatValue, NOT_A_TIME, printable } from "./cell-text.ts";
 import { readBatches, type ValueSource } from "./value-source.ts";
 
 /** Most runs of values to keep; when there are as many, pairs are merged. */
@@ -221,9 +222,6 @@ export function numberOf(value: unknown): number | bigint {
   if (typeof value === "bigint") return value === NOT_A_TIME ? Number.NaN : value;
   return Number(value);
 }
-
-/** NaT as stored; it is drawn as missing in integer columns too. */
-const NOT_A_TIME = -(2n ** 63n);
 
 /** The sources that can be drawn. Throws `BAD_ARGUMENT` for a named column that cannot, and if none can. */
 export function drawable(sources: readonly ValueSource[], path: string, isNamed: boolean): ValueSource[] {

@@ -45,7 +45,7 @@ export interface Member {
 }
 
 /** The rows of a table: the first ones, or those at `places`. */
-export interface TableRows {
+export interface FrameRows {
   readonly count: number;
   readonly places?: Uint32Array;
 }
@@ -58,7 +58,7 @@ export interface ColumnParts {
   readonly main: Member;
   /** The bytes of text; the values of a dictionary. */
   readonly extra: Member | undefined;
-  readonly rows: TableRows;
+  readonly rows: FrameRows;
   /** Name in messages. */
   readonly path: string;
   /** True for the column that says which values are not null. */

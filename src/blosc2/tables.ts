@@ -12,7 +12,7 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { COLUMN_ORDER } from "../zarr/read/group.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
-import type { ColumnParts, Member, TableRows } from "./rows.ts";
+import type { ColumnParts, FrameRows, Member } from "./rows.ts";
 import { frameStore } from "./zarr-view.ts";
 
 const META = "_meta";
@@ -116,7 +116,7 @@ async function validRows(
   member: Member | undefined,
   path: string,
   options: StoreOptions,
-): Promise<TableRows> {
+): Promise<FrameRows> {
   const frame = member && (await readFrame(member.store, member.key, options));
   if (member === undefined || frame === undefined)
     throw new SuperchunkError(
@@ -152,7 +152,7 @@ interface Table {
   readonly folder: string;
   readonly store: ReadableStore;
   readonly path: string;
-  readonly rows: TableRows;
+  readonly rows: FrameRows;
 }
 
 /** The key of a column's frame: a dot in its name, unless escaped, separates folders; other letters of paths are escaped. */

@@ -322,7 +322,7 @@ export function findBlockRange(
   length: number,
   table?: BlockTable,
 ): BlockRange {
-  checkRange(header, start, length);
+  checkDecodedRange(header, start, length);
   if (header.memcpyed) {
     // A stored chunk can be read from any byte, not only from the start of a block.
     const [firstBlock, endBlock] = blocksOf(header, start, length);
@@ -373,7 +373,11 @@ export function checkExpansion(
 }
 
 /** @throws BAD_ARGUMENT if the range is not inside the decoded chunk */
-export function checkRange({ nbytes }: Pick<ChunkHeader, "nbytes">, start: number, length: number): void {
+export function checkDecodedRange(
+  { nbytes }: Pick<ChunkHeader, "nbytes">,
+  start: number,
+  length: number,
+): void {
   if (
     !Number.isSafeInteger(start) ||
     !Number.isSafeInteger(length) ||

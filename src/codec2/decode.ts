@@ -16,7 +16,7 @@ import {
   streamKernelOf,
   takeKernel,
 } from "../codec/decode/decode-kernel.ts";
-import { checkRange, maxRatioOf } from "../codec/header.ts";
+import { checkDecodedRange, maxRatioOf } from "../codec/header.ts";
 import { align, SLACK } from "../codec/kernel-module.ts";
 import { decodeStreamSync } from "../codec/stream.ts";
 import type { DecodeOptions } from "../codec/types.ts";
@@ -217,7 +217,7 @@ export function decodeRangeSync(
 ): Uint8Array {
   const header = readBlosc2Header(chunk);
   checkExpected(header, options);
-  checkRange(header, start, length);
+  checkDecodedRange(header, start, length);
   return decodeSpan(chunk, header, start, length, options.out);
 }
 

@@ -202,7 +202,7 @@ function listAt(value: JsonValue | undefined, name: string): readonly JsonValue[
 }
 
 /** Reads a document. Returns undefined if there is none, and `document: undefined` if it is damaged. */
-export async function readDocument(
+export async function readRootDocument(
   store: ReadableStore,
   key: string,
 ): Promise<{ readonly document: JsonValue | undefined } | undefined> {
@@ -249,7 +249,7 @@ export async function admitForms(
         if (published.some((each) => each.node === node)) continue;
         const isKnown = known.some((each) => each.node === node);
         if (!isKnown || (await isForeign(store, path, node, known)))
-          await assertFree(store, joinKey(path, node));
+          await assertNodeFree(store, joinKey(path, node));
       }
       return { settings: chosen, forms: joinForms(known, forms) };
     }
@@ -288,7 +288,7 @@ function joinForms(a: readonly ShardForm[], b: readonly ShardForm[]): readonly S
 }
 
 /** Throws `CONFLICT` if a Zarr array or another object is in the way, and passes on errors of the store. */
-export async function assertFree(store: WritableStore, path: string): Promise<void> {
+export async function assertNodeFree(store: WritableStore, path: string): Promise<void> {
   for (const name of ["zarr.json", "c"]) {
     const key = joinKey(path, name);
     if (!(await isTaken(store, key))) continue;
@@ -310,7 +310,7 @@ export async function removeUnlikeDocuments(
 ): Promise<void> {
   const unlike: string[] = [];
   for (const [key, bytes] of documents) {
-    const stored = await readDocument(store, key);
+    const stored = await readRootDocument(store, key);
     const own = parseJson(bytes, key);
     const isGroup = key === documents.at(-1)?.[0] && documents.length > 1;
     if (stored !== undefined && !isGroup && !isAlike(stored.document, own)) unlike.push(key);
@@ -338,7 +338,7 @@ export async function isForeign(
 ): Promise<boolean> {
   for (const name of OTHER_DOCUMENTS)
     if ((await store.stat(joinKey(path, node, name))) !== undefined) return true;
-  const stored = await readDocument(store, joinKey(path, node, "zarr.json"));
+  const stored = await readRootDocument(store, joinKey(path, node, "zarr.json"));
   return stored !== undefined && !forms.some((form) => form.node === node && isOfForm(stored.document, form));
 }
 

@@ -16,7 +16,7 @@ import { runPooled } from "../store/pool.ts";
 import { allowWriting, withoutWriting } from "./shard-file.ts";
 import { planShards, proveFiles } from "./shards.ts";
 import { encodeLinkRecord, type LinkRecord, readLinkRecord } from "./state.ts";
-import { chooseOptions, type ShardWork, type Survey, survey } from "./survey.ts";
+import { chooseOptions, type LinkSurvey, type ShardWork, survey } from "./survey.ts";
 import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
 import { followMoves, undoFiles, unlinkArchive } from "./undo.ts";
 
@@ -121,7 +121,7 @@ async function complete(
 /** Clears what is in the way and writes the record, which is durable when resolved. */
 async function prepare(
   site: LinkSite,
-  { plan, hidden, stale, oldNames, record }: Survey,
+  { plan, hidden, stale, oldNames, record }: LinkSurvey,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { target, files } = site;

@@ -18,7 +18,14 @@ import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
 import { ColumnShards } from "./column-shards.ts";
-import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocument } from "./documents.ts";
+import {
+  admitForms,
+  assertNodeFree,
+  isForeign,
+  LiveDocuments,
+  memberOf,
+  readRootDocument,
+} from "./documents.ts";
 import { type LiveViewOptions, liveView } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
@@ -58,7 +65,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
     check: async (place, settings) => {
       checkPolicy(options.publish);
       new LiveDocuments(place, settings, layOutColumns(place.path, settings));
-      await assertFree(place.store, place.path);
+      await assertNodeFree(place.store, place.path);
     },
     create: begin,
     open: begin,
@@ -160,7 +167,7 @@ function* range(first: number, count: number): Generator<number> {
 
 /** Paths of the arrays that a root document lists; `""` if it is the only array, or lists none. */
 async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
-  const { document } = (await readDocument(store, root)) ?? {};
+  const { document } = (await readRootDocument(store, root)) ?? {};
   const listed = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
   const nodes = typeof listed === "object" && listed !== null ? Object.keys(listed) : [""];
   return nodes.filter(isNodePath);
@@ -185,7 +192,7 @@ async function columnNodes(store: WritableStore, path: string): Promise<readonly
   } catch (error) {
     if (!isSuperchunkError(error) || error.code === "IO") throw error;
   }
-  const { document } = (await readDocument(store, joinKey(path, "zarr.json"))) ?? {};
+  const { document } = (await readRootDocument(store, joinKey(path, "zarr.json"))) ?? {};
   const order = memberOf(memberOf(document, "attributes"), "column_order");
   if (!Array.isArray(order)) return [""];
   return order.filter((node): node is string => typeof node === "string" && isNodePath(node));

@@ -16,7 +16,7 @@ import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { ChunkPlace } from "../write/array/superchunk-file.ts";
+import type { ChunkSpan } from "../write/array/superchunk-file.ts";
 import {
   decodeShardIndex,
   emptyEntries,
@@ -258,7 +258,7 @@ export interface StoredShard {
 }
 
 /** The index of a full superchunk whose chunks are stored at these places. */
-export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+export function indexOfPlaces(places: readonly ChunkSpan[]): Promise<Uint8Array> {
   return encodeShardIndex(places.map(({ offset, nbytes }) => ({ offset, nbytes })));
 }
 

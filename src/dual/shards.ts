@@ -23,7 +23,7 @@ import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
 import { shardKey } from "../convert/targets/shard-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { type BlpkHeader, decodeHeader, digestLength } from "../format/header.ts";
+import { type BlpkHeader, decodeFileHeader, digestLength } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/make-v3.ts";
@@ -334,7 +334,7 @@ async function describeOddities(
 
 async function readFileHeader({ store }: SourceArchive, key: string): Promise<BlpkHeader> {
   const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH });
-  return decodeHeader(head ?? new Uint8Array(0), store.describe(key));
+  return decodeFileHeader(head ?? new Uint8Array(0), store.describe(key));
 }
 
 function scattered(path: string, chunk: number): SuperchunkError {

@@ -293,7 +293,7 @@ function asSum(value: JsonValue | undefined, place: FieldPlace): number {
 }
 
 /** Where a recorded file is as data, and where as a shard. */
-export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
+export function sidesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
   readonly data: FilePlace;
   readonly shard: FilePlace;
 } {

@@ -15,7 +15,7 @@ import {
   withoutWriting,
 } from "./shard-file.ts";
 import { type DataFile, type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
-import { getIfThere, type LinkRecord, placesOf, type RecordedFile, type RecordedOptions } from "./state.ts";
+import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions, sidesOf } from "./state.ts";
 import type {
   FileFacts,
   FilePlace,
@@ -46,7 +46,7 @@ export interface ShardWork {
 }
 
 /** What exists, and what remains to be done. */
-export interface Survey {
+export interface LinkSurvey {
   readonly plan: LinkPlan;
   readonly record: LinkRecord;
   /** Recorded files that no longer belong to the archive. */
@@ -74,7 +74,7 @@ export async function survey(
   options: LinkOptions,
   before: LinkRecord | undefined,
   guess: boolean,
-): Promise<Survey> {
+): Promise<LinkSurvey> {
   const { target, files } = site;
   const { kind = "hard", signal = new AbortController().signal } = options;
   assertSameLink(site, archive, before, kind);
@@ -154,7 +154,7 @@ async function compareDocuments(
 ): Promise<{
   /** True if the root's document exists: a link was finished, and everything it made was durable before. */
   readonly isPublished: boolean;
-  readonly unlike: Survey["documents"];
+  readonly unlike: LinkSurvey["documents"];
 }> {
   const unlike: (readonly [string, Uint8Array])[] = [];
   let isPublished = false;
@@ -203,7 +203,7 @@ async function lookAt(
   hasFolder: boolean,
 ): Promise<Look> {
   const { files } = site;
-  const places = placesOf(shard);
+  const places = sidesOf(shard);
   const path = files.describe(places.data);
   const isOurs = recorded?.link === shard.link || before?.files.some(({ link }) => link === shard.link);
   const link = hasFolder ? await files.inspect(places.shard) : undefined;

@@ -18,7 +18,7 @@ import {
   withoutWriting,
 } from "./shard-file.ts";
 import { findDataEnd } from "./shards.ts";
-import { type LinkRecord, placesOf, type RecordedFile, readLinkRecord } from "./state.ts";
+import { type LinkRecord, type RecordedFile, readLinkRecord, sidesOf } from "./state.ts";
 import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
 
 const UNPROVEN =
@@ -49,7 +49,7 @@ export async function unlinkArchive(
     for (const key of [...record.documents].reverse()) await target.delete(key, { signal });
     await files.sync([{ side: "zarr", key: "zarr.json" }]);
   });
-  for (const file of gone) await files.remove(placesOf(file).shard);
+  for (const file of gone) await files.remove(sidesOf(file).shard);
   for (const folder of new Set(record.documents.map((key) => splitKey(key).folder)))
     await target.removeLeftovers?.(folder, { signal });
   const folders = [...record.folders].reverse();
@@ -85,7 +85,7 @@ export async function undoFiles(
   }
   await begin?.();
   await runPooled(found, AT_ONCE, async ({ file, facts, former }) => {
-    const { data, shard } = placesOf(file);
+    const { data, shard } = sidesOf(file);
     if (facts === undefined || former === undefined) notes.push(`${files.describe(data)} no longer exists`);
     else if (former.replaced) replaced.push(files.describe(data));
     else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
@@ -96,13 +96,13 @@ export async function undoFiles(
     }
     await files.remove(shard);
   });
-  await files.sync(recorded.map((file) => placesOf(file).shard));
+  await files.sync(recorded.map((file) => sidesOf(file).shard));
   return { files: restored, removed, replaced, notes };
 }
 
 /** The data file, if it exists. Throws if it has other names. */
 async function findFile(site: LinkSite, kind: LinkKind, file: RecordedFile): Promise<FileFacts | undefined> {
-  const { data, shard } = placesOf(file);
+  const { data, shard } = sidesOf(file);
   const facts = await site.files.inspect(data);
   if (facts === undefined || kind === "copy") return facts;
   return assertOwnNames(site, data, await site.files.inspect(shard));
@@ -139,7 +139,7 @@ export async function findFormer(
   // Linking removes write permissions only, so only those are given back.
   const mode = withoutWriting(facts.mode) | (recorded.mode & WRITE_BITS);
   const asIs = { size: facts.size, mode: facts.mode };
-  const shard = await site.files.inspect(placesOf(recorded).shard);
+  const shard = await site.files.inspect(sidesOf(recorded).shard);
   const isNamed = kind === "hard" && shard?.identity === facts.identity;
   const isTrusted = isAsked || isNamed || site.data === ".";
   if (facts.size === size) return { ...asIs, mode: isTrusted ? mode : facts.mode, replaced: false };
@@ -193,7 +193,7 @@ export async function followMoves(site: LinkSite, { kind, files }: LinkRecord): 
   if (kind !== "hard") return { files, gone: [], hasMoved: false };
   const lost = new Map<string, RecordedFile>();
   for (const file of files) {
-    const { data, shard } = placesOf(file);
+    const { data, shard } = sidesOf(file);
     const link = await site.files.inspect(shard);
     if (link?.kind !== "file") continue;
     if ((await site.files.inspect(data))?.identity !== link.identity) lost.set(link.identity, file);

@@ -19,17 +19,17 @@ import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";
 import { layOutColumns } from "../write/layout/columns.ts";
 import { encodeDocument } from "../zarr/document/make-v3.ts";
-import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-shards.ts";
+import { ColumnShards, rowsOfShard, type ShardPlace, type ViewRows } from "./column-shards.ts";
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
 import {
   type LinkRecord,
-  placesOf,
   type RecordedFile,
   readLinkRecord,
   readLiveState,
   showsCommit,
+  sidesOf,
 } from "./state.ts";
 import { isCopyOf, storedShard } from "./survey.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
@@ -133,7 +133,7 @@ async function checkShard(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { files } = site;
-  const { data, shard: place } = placesOf(shard);
+  const { data, shard: place } = sidesOf(shard);
   const path = files.describe(place);
   const note = (severity: Finding["severity"], code: string, text: string): Finding => ({
     ...{ severity, code, path },
@@ -184,7 +184,7 @@ async function isAsRecorded(
     if (stored === undefined || (await crc32c(stored)) !== sums.get(key)) return false;
   }
   for (const file of recorded) {
-    const { data, shard } = placesOf(file);
+    const { data, shard } = sidesOf(file);
     const isSymbolic = kind === "symbolic";
     if (isSymbolic && !(await files.leadsTo(shard, data))) return false;
     const facts = await files.inspect(isSymbolic ? data : shard);
@@ -222,7 +222,7 @@ export async function verifyLive(
     if (state === undefined) note("LINK", "it is not there", store.describe(joinKey(path, LIVE_STATE)));
     const columns = layOutColumns(path, settings);
     const documents = new LiveDocuments({ store, path }, settings, columns);
-    const rows = rowsOf(place, columns, settings.chunklen, committed, committed.rows);
+    const rows = rowsOfShard(place, columns, settings.chunklen, committed, committed.rows);
     for (const column of documents.columns) {
       const shards = new ColumnShards(place, column);
       for (let shard = 0; shard * settings.superchunklen < rows.chunks; shard++) {

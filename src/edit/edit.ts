@@ -6,7 +6,7 @@ import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
-import { placesOf } from "../open/open.ts";
+import { placesAllowed } from "../open/open.ts";
 import { clearPlaceOf, orLater } from "../places/open-places.ts";
 import { PlacedStore } from "../places/placed-store.ts";
 import { checkOptions } from "../store/check-options.ts";
@@ -54,7 +54,7 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
   checkOptions(options, OPTIONS);
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
-  const openPlace = options.openPlace ?? placesOf(options);
+  const openPlace = options.openPlace ?? placesAllowed(options);
   const format = await formatAt(store, path, { signal });
   const { format: wanted = format } = options;
   if (format !== wanted)
@@ -102,7 +102,7 @@ async function editShared(
       { path: store.describe(path), field: "shared", expected: "blz", found: format },
     );
   const take = lock && (() => lock(joinKey(path, "meta/lock")));
-  const openPlace = options.openPlace ?? placesOf(options);
+  const openPlace = options.openPlace ?? placesAllowed(options);
   const own = shared === true ? {} : shared;
   return openShared(store, path, { encoder, signal, lock: take, openPlace, ...own });
 }
@@ -271,7 +271,7 @@ async function createBlz(
     dtype,
     expectedLength: expectedLength ?? (rows > 0 ? rows : undefined),
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
-    openPlace: options.openPlace ?? placesOf(options),
+    openPlace: options.openPlace ?? placesAllowed(options),
   });
   const { store: placed } = array;
   return fillNew(array, options, async () => {

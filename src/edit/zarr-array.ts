@@ -28,7 +28,7 @@ import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../zarr/document/model.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import { storedPositions } from "../zarr/read/stored-chunks.ts";
-import { type Document, putDocument, readDocument } from "../zarr/write/node-document.ts";
+import { type NodeDocument, putDocument, readDocument } from "../zarr/write/node-document.ts";
 import { recoverShard, type ShardRecovery } from "../zarr/write/recover-shard.ts";
 import {
   encodeInnerChunk,
@@ -413,7 +413,7 @@ export class ZarrEdit extends QueuedEditor {
     return before;
   }
 
-  async #changeDocument(change: (document: Document) => Document, shrinks = false): Promise<void> {
+  async #changeDocument(change: (document: NodeDocument) => NodeDocument, shrinks = false): Promise<void> {
     const before = await this.#readOwn();
     const document = keepFloats({ ...change(before.document) }, before.document);
     await putDocument(this.store, this.path, before, document, shrinks);

@@ -20,8 +20,8 @@ import { stringifyJson } from "./json.ts";
 import { CODECS, SECTION_HEADER, SECTION_HEADER_LENGTH, SECTION_MAGIC } from "./metadata.ts";
 import type { ChecksumName, JsonInput } from "./types.ts";
 
-/** Encodes a header. Throws `BAD_ARGUMENT` for one that {@link decodeHeader} would refuse. */
-export function encodeHeader(header: BlpkHeader): Uint8Array {
+/** Encodes a header. Throws `BAD_ARGUMENT` for one that {@link decodeFileHeader} would refuse. */
+export function encodeFileHeader(header: BlpkHeader): Uint8Array {
   checkEncodable(header);
   const writer = new ByteWriter(HEADER_LENGTHS[header.version]);
   writer.put(HEADER_V3.magic.at, Uint8Array.from(MAGIC));

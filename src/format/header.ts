@@ -72,7 +72,7 @@ export interface BlpkHeader {
  * Decodes the header at the start of `bytes`. `path` names the file in messages. Throws `TRUNCATED`, `BAD_MAGIC`,
  * `UNSUPPORTED` (a version that is not 1 to 4), `BAD_FIELD`.
  */
-export function decodeHeader(bytes: Uint8Array, path: string): BlpkHeader {
+export function decodeFileHeader(bytes: Uint8Array, path: string): BlpkHeader {
   checkMagic(bytes, path);
   const reader = new ByteReader(bytes, path);
   const version = checkVersion(reader.uint8(HEADER_V3.version.at, "version"), path);
@@ -289,7 +289,7 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
             : `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
-  return { dialect: DIALECTS[decodeHeader(bytes, name).version] };
+  return { dialect: DIALECTS[decodeFileHeader(bytes, name).version] };
 }
 
 function journalItself(path: string): SuperchunkError {

@@ -35,7 +35,11 @@ interface Walk {
 }
 
 /** Lists the chunks of a dataset. Throws the codes of damage; LIMIT for too many chunks. */
-export async function listChunks(file: Hdf5File, dataset: Hdf5Dataset, layout: Chunked): Promise<Hdf5Chunks> {
+export async function listHdf5Chunks(
+  file: Hdf5File,
+  dataset: Hdf5Dataset,
+  layout: Chunked,
+): Promise<Hdf5Chunks> {
   const { shape, type } = dataset;
   const { chunks: lengths, address, index } = layout;
   const counts = shape.map((extent, d) => Math.ceil(extent / (lengths[d] as number)));

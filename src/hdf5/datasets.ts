@@ -13,7 +13,7 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { V2_DOCUMENTS, v2Chain } from "../zarr/document/metadata-v2.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
-import { type Hdf5Chunk, listChunks } from "./chunks.ts";
+import { type Hdf5Chunk, listHdf5Chunks } from "./chunks.ts";
 import { fillJson, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
 import { asZarrFilter, BLOSC2, encodeAll, LZF, LZF_CODEC, undo, unframe } from "./filters.ts";
@@ -201,7 +201,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
   };
   const nbytes = elementsOf(chunks) * type.size;
   if (layout.kind === "chunked") {
-    const listed = await listChunks(file, dataset, layout);
+    const listed = await listHdf5Chunks(file, dataset, layout);
     const stored =
       dims.length === 0
         ? listed

@@ -8,7 +8,7 @@ import { findArchives } from "../archive/open/discover.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "../convert/pipeline.ts";
 import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
-import { assertApart } from "../convert/run/destination.ts";
+import { refuseOverlapping } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
@@ -217,7 +217,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
 
 /** Throws `CONFLICT` if the destination is the source, is in it, or contains it. */
 async function refuseOverlap(source: string, destination: string): Promise<void> {
-  assertApart(await realLocation(source), await realLocation(destination));
+  refuseOverlapping(await realLocation(source), await realLocation(destination));
 }
 
 /** The absolute path without symbolic links, also of a path that does not exist yet; an address without its settings. */

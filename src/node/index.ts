@@ -10,7 +10,7 @@ export type { LinkPlan, LinkResult } from "../dual/types.ts";
 export type { ShardTools, ZarrEdit } from "../edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export type { FinishOptions } from "../plan/finish.ts";
-export type { SharedOptions, SharedPlan, SharedSource, TaskRun } from "../plan/plan.ts";
+export type { PackedOptions as SharedOptions, SharedPlan, SharedSource, TaskRun } from "../plan/plan.ts";
 export type { ShareFailure, ShareOptions, ShareResult } from "../plan/run.ts";
 export type { SharedStatus, WorkerStatus } from "../plan/status.ts";
 export { slice } from "../values/selection.ts";

@@ -12,7 +12,7 @@ import {
   type FollowableArray,
   type OpenArrayOptions,
   open as openIn,
-  placesOf,
+  placesAllowed,
   type Readable,
   withColumn,
 } from "../open/open.ts";
@@ -152,7 +152,7 @@ export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess
  * a path, such as `open` and `edit`, make one by themselves.
  */
 export function placeOpener(access: PlaceAccess): OpenPlace {
-  return placesOf(accessOf(access));
+  return placesAllowed(accessOf(access));
 }
 
 /** Opens an Icechunk repository, or a node in one; undefined if there is none. */

@@ -48,7 +48,7 @@ export async function open(
   options: OpenAnyOptions = {},
 ): Promise<Readable> {
   const source = archiveStore(store);
-  const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesOf(options) };
+  const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesAllowed(options) };
   // Pages that open archives only do not load it.
   const nodes = (): Promise<typeof import("./open-node.ts")> => import("./open-node.ts");
   const named = HELD_NAMES.test(path)
@@ -79,7 +79,7 @@ export async function open(
 }
 
 /** Opens the places of arrays by the rules for references; the code is loaded on first use. */
-export function placesOf(access: PlaceAccess): OpenPlace {
+export function placesAllowed(access: PlaceAccess): OpenPlace {
   let opener: OpenPlace | undefined;
   return async (place, isNamed) => {
     const { placeOpener } = await import("../references/containers/container-reader.ts");

@@ -29,7 +29,7 @@ export type ValueKind =
   | "text";
 
 /** How an item is converted to a value. */
-export type Conversion =
+export type ValueConversion =
   /** The item's bytes are the value. */
   | { readonly kind: "direct" }
   /** A small integer is widened to four bytes. */
@@ -68,7 +68,7 @@ export interface Leaf {
   readonly kind: ValueKind;
   /** Bytes of a value in the file; undefined for booleans and if values differ in length. */
   readonly width: number | undefined;
-  readonly conversion: Conversion;
+  readonly conversion: ValueConversion;
   readonly logical: Logical;
   /** Why no streams of this leaf can be copied; undefined if they can. */
   readonly whyConverted: string | undefined;
@@ -202,7 +202,7 @@ interface Described {
   readonly note?: string;
 }
 
-const DIRECT: Conversion = { kind: "direct" };
+const DIRECT: ValueConversion = { kind: "direct" };
 const NONE: Logical = { kind: "none" };
 
 function direct(kind: ValueKind, width: number, logical: Logical = NONE, nullable = false): Described {
@@ -235,7 +235,7 @@ function describeLeaf(dtype: DType, options: SchemaOptions): Described | undefin
     case "bytes":
     case "unicode": {
       if (options.strings === "fixed" && dtype.itemSize > 0) return direct("fixed", dtype.itemSize);
-      const conversion: Conversion = { kind: "text", isUnicode: dtype.kind === "unicode" };
+      const conversion: ValueConversion = { kind: "text", isUnicode: dtype.kind === "unicode" };
       return {
         leaf: { nullable: false, kind: "text", width: undefined, conversion, logical: { kind: "string" } },
         why: "strings of Parquet have a length each, and no zeros at their end",

@@ -9,7 +9,7 @@ import type { DecodeKernel } from "../codec/decode/decode-kernel.ts";
 import { withBytes } from "../codec/decode/lease.ts";
 import { hex } from "../kernels/generated/bounds-kernels.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
-import { bytesOf, elementsOf, type LeafValues } from "./values.ts";
+import { bytesOf, type LeafValues, leavesOf } from "./values.ts";
 
 /** A value that can be compared: 64-bit integers as bigint, the bytes of strings. */
 type Bound = number | bigint | Uint8Array;
@@ -46,7 +46,7 @@ function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);
   if (kind === "half") {
-    const numbers = Float32Array.from(new Uint16Array(...elementsOf(values, 2)), fromHalf);
+    const numbers = Float32Array.from(new Uint16Array(...leavesOf(values, 2)), fromHalf);
     return boundsOfNumbers("float", bytesOf(numbers));
   }
   if (kind === "bool")

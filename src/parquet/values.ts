@@ -3,10 +3,12 @@
  *
  * Knows items and values; must not know pages or chunks. Assumes a little-endian machine; Parquet is little-endian too.
  */
+
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { swapItems } from "../values/copy-items.ts";
+import { NOT_A_TIME } from "../values/values.ts";
 import type { Leaf } from "./schema.ts";
 
 /** The values of some rows. */
@@ -27,7 +29,7 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
   const { conversion, dtype, itemSize } = leaf;
   switch (conversion.kind) {
     case "direct":
-      return leaf.nullable ? withoutNaT(new BigInt64Array(...elementsOf(items, 8))) : whole(items, itemSize);
+      return leaf.nullable ? withoutNaT(new BigInt64Array(...leavesOf(items, 8))) : whole(items, itemSize);
     case "widen":
       return whole(bytesOf(Int32Array.from(smallIntegers(dtype, items))), 4);
     case "bool":
@@ -36,12 +38,12 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
       return conversion.isUnicode ? unicodeTexts(leaf, items) : byteTexts(itemSize, items);
     case "days":
       if (dtype.kind === "uint")
-        return whole(bytesOf(daysOfSeconds(leaf, new Uint32Array(...elementsOf(items, 4)))), 4);
-      return daysOf(leaf, new BigInt64Array(...elementsOf(items, 8)), conversion);
+        return whole(bytesOf(daysOfSeconds(leaf, new Uint32Array(...leavesOf(items, 4)))), 4);
+      return daysOf(leaf, new BigInt64Array(...leavesOf(items, 8)), conversion);
     case "multiply":
-      return multiplied(leaf, new BigInt64Array(...elementsOf(items, 8)), conversion.factor);
+      return multiplied(leaf, new BigInt64Array(...leavesOf(items, 8)), conversion.factor);
     case "price": {
-      const prices = new Uint32Array(...elementsOf(items, 4));
+      const prices = new Uint32Array(...leavesOf(items, 4));
       const { divisor } = conversion;
       const values =
         divisor === undefined
@@ -57,7 +59,7 @@ export function bytesOf(values: ArrayBufferView): Uint8Array {
 }
 
 /** Arguments for a typed array of elements of `width` bytes: the bytes in place if they are aligned, else a copy. */
-export function elementsOf(
+export function leavesOf(
   bytes: Uint8Array,
   width: number,
 ): readonly [buffer: ArrayBuffer, offset: number, length: number] {
@@ -89,8 +91,8 @@ function whole(bytes: Uint8Array, width: number): LeafValues {
 }
 
 function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
-  if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(...elementsOf(items, 1)) : items;
-  const elements = elementsOf(items, 2);
+  if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(...leavesOf(items, 1)) : items;
+  const elements = leavesOf(items, 2);
   return dtype.kind === "int" ? new Int16Array(...elements) : new Uint16Array(...elements);
 }
 
@@ -101,13 +103,12 @@ export function packBits(flags: Uint8Array): Uint8Array {
   return out;
 }
 
-const NAT = -(2n ** 63n);
 /** The upper half of NaT; the lower one is 0. */
 const NAT_HIGH = -0x8000_0000;
 
 /** 1 for each eight-byte date that is not NaT, else 0; undefined if none is NaT. */
 export function presentOf(dates: Uint8Array): Uint8Array | undefined {
-  const halves = new Int32Array(...elementsOf(dates, 4));
+  const halves = new Int32Array(...leavesOf(dates, 4));
   const count = halves.length / 2;
   let present: Uint8Array | undefined;
   for (let i = 0; i < count; i++) {
@@ -121,13 +122,13 @@ export function presentOf(dates: Uint8Array): Uint8Array | undefined {
 function withoutNaT(values: BigInt64Array): LeafValues {
   const present = presentOf(bytesOf(values));
   if (present === undefined) return whole(bytesOf(values), 8);
-  const kept = values.filter((value) => value !== NAT);
+  const kept = values.filter((value) => value !== NOT_A_TIME);
   return { bytes: bytesOf(kept), count: kept.length, present };
 }
 
 function multiplied(leaf: Leaf, values: BigInt64Array, factor: bigint): LeafValues {
   const present = presentOf(bytesOf(values));
-  const kept = present === undefined ? values : values.filter((value) => value !== NAT);
+  const kept = present === undefined ? values : values.filter((value) => value !== NOT_A_TIME);
   const out = new BigInt64Array(kept.length);
   for (let i = 0; i < kept.length; i++) {
     const value = at(kept, i) * factor;
@@ -155,7 +156,7 @@ function daysOf(
   { unit, scale }: { readonly unit: string; readonly scale: number },
 ): LeafValues {
   const present = presentOf(bytesOf(values));
-  const kept = present === undefined ? values : values.filter((value) => value !== NAT);
+  const kept = present === undefined ? values : values.filter((value) => value !== NOT_A_TIME);
   const out = new Int32Array(kept.length);
   for (let i = 0; i < kept.length; i++) {
     const count = Number(at(kept, i)) * scale;
@@ -197,7 +198,7 @@ function byteTexts(itemSize: number, items: Uint8Array): LeafValues {
 const ENCODER = new TextEncoder();
 
 function unicodeTexts(leaf: Leaf, items: Uint8Array): LeafValues {
-  const points = new Uint32Array(...elementsOf(items, 4));
+  const points = new Uint32Array(...leavesOf(items, 4));
   const width = leaf.itemSize / 4;
   const texts: Uint8Array[] = [];
   for (let from = 0; from < points.length; from += width) {

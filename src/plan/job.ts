@@ -37,7 +37,7 @@ import {
   packTasks,
   type SharedPlan,
   type SharedSource,
-  stateOf,
+  taskStateOf,
   Units,
   unpackOptions,
 } from "./plan.ts";
@@ -65,7 +65,7 @@ export async function planShared(
   assertShareable(options.to);
   const target = targetOf(options.to);
   const packed = packOptions(options);
-  await assertFree(destination, target);
+  await assertOutputFree(destination, target);
   const sources = await sourcesOf(source, target, options);
   const { items, isTree } = sources;
   const own = isTree ? { ...options, skipFailed: true } : options;
@@ -122,7 +122,7 @@ const OTHER: Target = {
 };
 
 /** Throws `CONFLICT` if the destination is taken. */
-export async function assertFree(
+export async function assertOutputFree(
   { store, path = "" }: Destination,
   { isHierarchy }: Target = OTHER,
 ): Promise<void> {
@@ -252,7 +252,7 @@ export function openJob(
       const { node, found: where, versions, path: name } = planned;
       const usual = placeAt({ ...destination, isInGroup: plan.isInGroup }, node, plan.sources.length);
       const place = { ...usual, key: key ?? usual.key };
-      const wanted = stateOf(planned);
+      const wanted = taskStateOf(planned);
       let found: string;
       if (versions !== undefined && where !== undefined && "store" in source) {
         found = await peekVersions(source.store, where.key);
@@ -297,7 +297,7 @@ export async function takeDestination(job: Opened): Promise<void> {
   if ((await stageOf(job)) !== "free") return;
   const { store, path, target } = job;
   try {
-    await assertFree({ store, path }, target);
+    await assertOutputFree({ store, path }, target);
   } catch (error) {
     // Another process may have taken it meanwhile.
     if (!isSuperchunkError(error, "CONFLICT") || (await stageOf(job)) === "free") throw error;

@@ -5,7 +5,7 @@
 import { digestOf, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { parseSizes } from "../format/folder.ts";
-import { decodeHeader } from "../format/header.ts";
+import { decodeFileHeader } from "../format/header.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 
@@ -58,7 +58,7 @@ async function sizeOf(
   if (found[key] === undefined) return undefined;
   const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH }, { signal });
   if (head === undefined) return undefined;
-  const { nchunks, chunkSize, lastChunk } = decodeHeader(head, store.describe(key));
+  const { nchunks, chunkSize, lastChunk } = decodeFileHeader(head, store.describe(key));
   if (nchunks < 1 || chunkSize < 1 || lastChunk < 0) return undefined;
   return (nchunks - 1) * chunkSize + lastChunk;
 }

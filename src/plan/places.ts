@@ -15,7 +15,7 @@ import { open, type Readable } from "../open/open.ts";
 import { joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { assertFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
+import { assertOutputFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
 import { peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
@@ -46,7 +46,7 @@ export async function planPlaces(
   { signal, onProgress, openPlace }: Pick<ConvertOptions, "signal" | "onProgress" | "openPlace">,
   facts: SharedPlanFacts,
 ): Promise<SharedPlan> {
-  await assertFree(destination);
+  await assertOutputFree(destination);
   const reading = { signal, openPlace };
   const sources: SharedSource[] = [];
   for (const [place, { store, path }] of places.entries()) {
@@ -150,7 +150,7 @@ export async function assertUnchanged(
 }
 
 /** The place of a source, and its key there. */
-export function placeOf(
+export function locateSource(
   places: readonly PlanPlace[],
   { found }: SharedSource,
 ): { readonly place: PlanPlace; readonly store: ReadableStore; readonly key: string } {

@@ -39,12 +39,12 @@ export interface SharedSource {
 }
 
 /** Digest of the source state that the plan is for; empty for a source that cannot be planned. */
-export function stateOf({ versions, fingerprint }: SharedSource): string {
+export function taskStateOf({ versions, fingerprint }: SharedSource): string {
   return versions ?? fingerprint ?? "";
 }
 
 /** Options that decide the bytes of a conversion, as JSON. */
-export type SharedOptions = JsonObject;
+export type PackedOptions = JsonObject;
 
 /** A conversion that many processes run together: JSON, never changed once made. */
 export interface SharedPlan {
@@ -59,7 +59,7 @@ export interface SharedPlan {
   /** Paths or addresses of the sources, and the destination's. */
   readonly from: readonly string[];
   readonly to: string;
-  readonly options: SharedOptions;
+  readonly options: PackedOptions;
   /** True if several sources may be found; each may then fail separately. */
   readonly isTree: boolean;
   /** True if the destination is in a Zarr group. */
@@ -70,7 +70,7 @@ export interface SharedPlan {
 /** Packs the options of a conversion as JSON. Throws `UNSUPPORTED` for those that a plan cannot carry. */
 export function packOptions(
   options: ConvertOptions & { readonly concat?: boolean | undefined },
-): SharedOptions {
+): PackedOptions {
   const { signal, onProgress, onDamage, onReceipt, openPlace, encoder, resume, overwrite, dtype, ...others } =
     options;
   if (resume === true || overwrite === true)
@@ -84,7 +84,7 @@ export function packOptions(
   return parseJson(stringifyJson(Object.fromEntries(defined) as JsonObject), "options") as JsonObject;
 }
 
-export function unpackOptions({ dtype, ...others }: SharedOptions): ConvertOptions {
+export function unpackOptions({ dtype, ...others }: PackedOptions): ConvertOptions {
   return {
     ...(others as ConvertOptions),
     ...(dtype === undefined ? {} : { dtype: parseDType(dtype as JsonValue & string, "options.dtype") }),

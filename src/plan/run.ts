@@ -13,8 +13,8 @@ import {
 } from "../convert/pipeline.ts";
 import {
   BatchPublisher,
+  type DocumentPublisher,
   holdDocuments,
-  type Publisher,
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
@@ -36,7 +36,7 @@ import {
   type SharedJob,
   takeDestination,
 } from "./job.ts";
-import { orderedTasks, stateOf } from "./plan.ts";
+import { orderedTasks, taskStateOf } from "./plan.ts";
 import { folderBeside, ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
@@ -89,7 +89,7 @@ export class Share {
   readonly #job: Opened;
   readonly #settings: ShareOptions;
   readonly #batch: BatchPublisher | undefined;
-  readonly #publisher: Publisher;
+  readonly #publisher: DocumentPublisher;
   readonly #log: ReceiptLog;
   readonly #running = new Set<number>();
   readonly #planned = new Map<number, Promise<SourceRun>>();
@@ -270,7 +270,7 @@ export class Share {
     try {
       const made =
         step.task === undefined ? await this.#runWhole(step, signal) : await this.#runTask(step, signal);
-      this.#waiting.push({ unit, source: stateOf(at(this.#job.plan.sources, source)), ...made });
+      this.#waiting.push({ unit, source: taskStateOf(at(this.#job.plan.sources, source)), ...made });
       this.#done++;
       this.#nbytes += at(this.#job.units.sizes, unit);
     } catch (error) {
@@ -292,7 +292,7 @@ export class Share {
     const failure = failureOf(error, planned.path);
     const failed = this.#nameFailure(source, failure);
     const mayPass = MAY_PASS.has(failure.code);
-    this.#waiting.push({ unit, source: stateOf(planned), failure, ...(mayPass ? { mayPass } : {}) });
+    this.#waiting.push({ unit, source: taskStateOf(planned), failure, ...(mayPass ? { mayPass } : {}) });
     return failed;
   }
 

@@ -13,7 +13,7 @@ import { open } from "../open/open.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import { makeAside } from "./aside.ts";
-import { assertUnchanged, openIfWhole, type PlanPlace, placeOf } from "./places.ts";
+import { assertUnchanged, locateSource, openIfWhole, type PlanPlace } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
 /** Finds faults besides the archive's own, for example in its Zarr view. */
@@ -28,7 +28,7 @@ export async function verifySource(
 ): Promise<JsonObject> {
   const { signal } = reading;
   const { path } = source;
-  const { store, key } = placeOf(places, source);
+  const { store, key } = locateSource(places, source);
   let dialect: string | null = null;
   try {
     const opened = await open(store, key, reading);
@@ -91,7 +91,7 @@ export async function repairSource(
   options: Pick<RepairOptions, "holes" | "scan" | "openPlace"> & { readonly signal: AbortSignal },
 ): Promise<JsonObject> {
   const { path } = source;
-  const { place, store, key } = placeOf(places, source);
+  const { place, store, key } = locateSource(places, source);
   await assertUnchanged(store, source, await openIfWhole(store, key, options));
   const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };

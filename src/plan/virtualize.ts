@@ -12,7 +12,7 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import { open } from "../open/open.ts";
 import { type PlanOptions, planReferences } from "../references/plan/plan.ts";
 import type { ObjectInfo, WritableStore } from "../store/types.ts";
-import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
+import { assertUnchanged, locateSource, type PlanPlace } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
 export type ListSettings = Pick<PlanOptions, "portable" | "columns" | "dimensionNames">;
@@ -25,7 +25,7 @@ export async function listSource(
   { openPlace, ...options }: ListSettings & Pick<OpenOptions, "openPlace"> & { readonly signal: AbortSignal },
 ): Promise<JsonObject> {
   const { signal } = options;
-  const { store, key } = placeOf(places, source);
+  const { store, key } = locateSource(places, source);
   const opened = await open(store, key, { signal, openPlace });
   await assertUnchanged(store, source, opened);
   const lists: Lists = { objects: [], arrays: {} };

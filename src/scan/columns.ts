@@ -55,7 +55,7 @@ export interface ScanTable {
 }
 
 /** Number of rows of a table. Throws `BAD_ARGUMENT` if its columns differ in length. */
-export function lengthOf({ store, path, length }: ScanTable): number {
+export function tableLength({ store, path, length }: ScanTable): number {
   if (length !== undefined) return length;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
@@ -246,7 +246,7 @@ function stampOf(
  * What else the values of a column depend on: how bytes are read, and, for an array with commits, which rows they are. Known
  * bounds are valid only if this is unchanged.
  */
-export function stateOf({ array, dtype, offset, cellRows }: ScannedColumn): string {
+export function fingerprintOf({ array, dtype, offset, cellRows }: ScannedColumn): string {
   const sizes = array.metadata["sizes"] as JsonObject | undefined;
   const layout = sizes?.["layout"] as JsonObject | undefined;
   const commit: JsonValue = layout === undefined ? null : [layout["id"] ?? null, layout["edition"] ?? null];

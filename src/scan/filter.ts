@@ -3,10 +3,12 @@
  *
  * Must not know chunks or tables. @see docs/questions.md
  */
+
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { storedTimes } from "../values/item-bytes.ts";
-import { type Comparable, compareValues, type Domain, NOT_A_TIME, type Predicate } from "./predicate.ts";
+import { NOT_A_TIME } from "../values/values.ts";
+import { type Comparable, type Domain, orderOf, type Predicate } from "./predicate.ts";
 
 /** A value to compare a column with. Dates are ISO 8601 text, a `Date`, or the stored count. */
 export type FilterValue = number | bigint | boolean | string | Date;
@@ -128,20 +130,17 @@ class Interval {
 
   get isEmpty(): boolean {
     const { least, greatest } = this;
-    return (
-      this.#isNone || (least !== undefined && greatest !== undefined && compareValues(least, greatest) > 0)
-    );
+    return this.#isNone || (least !== undefined && greatest !== undefined && orderOf(least, greatest) > 0);
   }
 
   from(value: Comparable, isOpen = false): void {
     const end = this.#end(value, isOpen, 1);
-    if (end !== undefined && (this.least === undefined || compareValues(end, this.least) > 0))
-      this.least = end;
+    if (end !== undefined && (this.least === undefined || orderOf(end, this.least) > 0)) this.least = end;
   }
 
   to(value: Comparable, isOpen = false): void {
     const end = this.#end(value, isOpen, -1);
-    if (end !== undefined && (this.greatest === undefined || compareValues(end, this.greatest) < 0))
+    if (end !== undefined && (this.greatest === undefined || orderOf(end, this.greatest) < 0))
       this.greatest = end;
   }
 
@@ -152,8 +151,8 @@ class Interval {
       this.#isNone = true;
       return;
     }
-    this.from(others.reduce((least, each) => (compareValues(each, least) < 0 ? each : least), first));
-    this.to(others.reduce((most, each) => (compareValues(each, most) > 0 ? each : most), first));
+    this.from(others.reduce((least, each) => (orderOf(each, least) < 0 ? each : least), first));
+    this.to(others.reduce((most, each) => (orderOf(each, most) > 0 ? each : most), first));
   }
 
   /** The first or last value of the interval; undefined if it has no end. */

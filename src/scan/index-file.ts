@@ -9,7 +9,7 @@ import { SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { CellSource, ScanTable } from "./columns.ts";
-import { type Bounds, type Comparable, compareValues } from "./predicate.ts";
+import { type Bounds, type Comparable, orderOf } from "./predicate.ts";
 
 /** The bounds of a cell, and the bytes that they describe. */
 export interface KnownCell {
@@ -18,7 +18,7 @@ export interface KnownCell {
 }
 
 /** The indexed facts of a column. */
-export interface KnownColumn {
+export interface IndexedColumn {
   /** How the bytes are read, from {@link stateOf}. */
   readonly state: string;
   /** By the number of the chunk. */
@@ -27,7 +27,7 @@ export interface KnownColumn {
 
 /** The index, or the reason why it cannot be read. */
 export interface ReadIndex {
-  readonly columns: ReadonlyMap<string, KnownColumn>;
+  readonly columns: ReadonlyMap<string, IndexedColumn>;
   readonly damage?: SuperchunkError;
 }
 
@@ -63,7 +63,7 @@ export async function readIndex(
 }
 
 /** Columns of an index. @throws BAD_MAGIC, UNSUPPORTED, CHECKSUM_MISMATCH, BAD_FIELD */
-export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, KnownColumn>> {
+export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, IndexedColumn>> {
   const start = String.fromCharCode(...bytes.subarray(0, LINE));
   const [line, version, sum] = MAGIC.exec(start) ?? [];
   if (line === undefined)
@@ -128,7 +128,7 @@ interface StoredColumn {
 
 const LISTS = ["cell", "object", "offset", "rows", "nulls", "least", "greatest"] as const;
 
-function parseColumn(value: unknown, path: string): readonly [name: string, column: KnownColumn] {
+function parseColumn(value: unknown, path: string): readonly [name: string, column: IndexedColumn] {
   const stored = (value ?? {}) as Partial<StoredColumn>;
   const { name, state, objects, kind } = stored;
   if (typeof name !== "string" || typeof state !== "string")
@@ -160,7 +160,7 @@ function parseColumn(value: unknown, path: string): readonly [name: string, colu
     const [least, greatest] = [boundOf(whole.least[i], kind), boundOf(whole.greatest[i], kind)];
     const isBounded = least !== undefined && greatest !== undefined;
     const isNone = whole.least[i] === null && whole.greatest[i] === null;
-    if (isBounded ? nulls === rows || compareValues(least, greatest) > 0 : !isNone)
+    if (isBounded ? nulls === rows || orderOf(least, greatest) > 0 : !isNone)
       throw badIndex(path, `has wrong bounds for chunk ${cell} of ${where}`, "least");
     const source = { key: pair[0], stamp: pair[1], offset, isSettled: true };
     cells.set(cell, { source, bounds: { rows, nulls, least, greatest, isOpen: !isBounded && nulls < rows } });
@@ -186,7 +186,7 @@ function badIndex(path: string, what: string, field: string, cause?: unknown): S
   });
 }
 
-export async function encodeIndex(columns: ReadonlyMap<string, KnownColumn>): Promise<Uint8Array> {
+export async function encodeIndex(columns: ReadonlyMap<string, IndexedColumn>): Promise<Uint8Array> {
   const stored = [...columns].map(([name, { state, cells }]) => storedColumn(name, state, cells));
   const body = new TextEncoder().encode(`${JSON.stringify({ columns: stored })}\n`);
   const sum = hex32(await crc32c(body));

@@ -4,8 +4,10 @@
  * NaN and NaT are null: no comparison matches them, not even `ne` and `nin`; `null: true` matches only them. Zeros of both signs
  * are equal. Knows values of one column; must not know chunks or tables. @see FORMAT.md [FI]
  */
+
 import type { DType } from "../format/types.ts";
 import type { TypedValues } from "../values/values.ts";
+import { NOT_A_TIME } from "../values/values.ts";
 
 /** A value for comparison: 64-bit integers and dates as bigint, booleans as 0 and 1. */
 export type Comparable = number | bigint | string;
@@ -62,11 +64,8 @@ export function domainOf(dtype: DType): Domain | undefined {
   }
 }
 
-/** NaT as stored. */
-export const NOT_A_TIME: bigint = -(2n ** 63n);
-
 /** Negative, 0 or positive. Text compares by code points, as in numpy. */
-export function compareValues(a: Comparable, b: Comparable): number {
+export function orderOf(a: Comparable, b: Comparable): number {
   if (typeof a === "string" && typeof b === "string") return compareTexts(a, b);
   return a < b ? -1 : a > b ? 1 : 0;
 }
@@ -98,16 +97,16 @@ export function judge(predicate: Predicate, bounds: Bounds): Verdict {
   const { least, greatest, isOpen } = bounds;
   if (isOpen || least === undefined || greatest === undefined) return "some";
   const { among, without } = predicate;
-  if (predicate.least !== undefined && compareValues(greatest, predicate.least) < 0) return "none";
-  if (predicate.greatest !== undefined && compareValues(least, predicate.greatest) > 0) return "none";
+  if (predicate.least !== undefined && orderOf(greatest, predicate.least) < 0) return "none";
+  if (predicate.greatest !== undefined && orderOf(least, predicate.greatest) > 0) return "none";
   const isWithin = (value: Comparable): boolean =>
-    compareValues(value, least) >= 0 && compareValues(value, greatest) <= 0;
+    orderOf(value, least) >= 0 && orderOf(value, greatest) <= 0;
   if (among !== undefined && ![...among].some(isWithin)) return "none";
-  const isOne = compareValues(least, greatest) === 0;
+  const isOne = orderOf(least, greatest) === 0;
   if (isOne && without.has(least)) return "none";
   const isInside =
-    (predicate.least === undefined || compareValues(least, predicate.least) >= 0) &&
-    (predicate.greatest === undefined || compareValues(greatest, predicate.greatest) <= 0);
+    (predicate.least === undefined || orderOf(least, predicate.least) >= 0) &&
+    (predicate.greatest === undefined || orderOf(greatest, predicate.greatest) <= 0);
   const isFree = ![...without].some(isWithin) && (among === undefined || (isOne && among.has(least)));
   return isInside && isFree && bounds.nulls === 0 ? "all" : "some";
 }
@@ -157,8 +156,8 @@ function intervalTester(predicate: Predicate, values: TypedValues, valueAt: Valu
     const value = valueAt(i);
     if (value === undefined) return false;
     return (
-      (least === undefined || compareValues(value, least) >= 0) &&
-      (greatest === undefined || compareValues(value, greatest) <= 0)
+      (least === undefined || orderOf(value, least) >= 0) &&
+      (greatest === undefined || orderOf(value, greatest) <= 0)
     );
   };
 }
@@ -220,8 +219,8 @@ export function boundsOf(values: TypedValues, domain: Domain): Bounds {
     const value = valueAt(i);
     if (value === undefined) continue;
     if (typeof value === "string" && value.length > LONGEST) return { ...UNKNOWN, rows };
-    if (least === undefined || compareValues(value, least) < 0) least = value;
-    if (greatest === undefined || compareValues(value, greatest) > 0) greatest = value;
+    if (least === undefined || orderOf(value, least) < 0) least = value;
+    if (greatest === undefined || orderOf(value, greatest) > 0) greatest = value;
   }
   return { rows, nulls: 0, least, greatest, isOpen: false };
 }

@@ -15,20 +15,20 @@ import { type TypedValues, toValues } from "../values/values.ts";
 import {
   CellSources,
   columnBytes,
+  fingerprintOf,
   isDailyBars,
   isSameSource,
-  lengthOf,
   rowsOfCell,
   type ScanArray,
   type ScannedColumn,
   type ScanTable,
   scannedColumn,
-  stateOf,
+  tableLength,
   tableOfArray,
   valuesOfRows,
 } from "./columns.ts";
 import { compileCondition, type FilterCondition, type ScanFilter } from "./filter.ts";
-import { type KnownCell, type KnownColumn, type ReadIndex, readIndex } from "./index-file.ts";
+import { type IndexedColumn, type KnownCell, type ReadIndex, readIndex } from "./index-file.ts";
 import {
   type Bounds,
   boundsOf,
@@ -93,7 +93,7 @@ const AHEAD = 2;
 /** The known facts of one handle's columns: from its index and from earlier scans. */
 interface Memory {
   readonly index: Promise<ReadIndex | undefined>;
-  readonly columns: Map<string, KnownColumn>;
+  readonly columns: Map<string, IndexedColumn>;
 }
 
 const MEMORY = new WeakMap<object, Memory>();
@@ -228,7 +228,7 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
       return { column, domain, predicate, sources, remembered, known: new Map<number, Bounds>() };
     });
   });
-  const rows = lengthOf(table);
+  const rows = tableLength(table);
   let spans: readonly Span[] = rows === 0 ? [] : [{ from: 0, to: rows }];
   let [chunks, skipped] = [0, 0];
   for (const each of filters) {
@@ -262,7 +262,7 @@ async function memoryOf(
   signal: AbortSignal | undefined,
 ): Promise<Memory & { readonly found: ReadIndex | undefined }> {
   const known = MEMORY.get(handle);
-  const memory = known ?? { index: readIndex(table, { signal }), columns: new Map<string, KnownColumn>() };
+  const memory = known ?? { index: readIndex(table, { signal }), columns: new Map<string, IndexedColumn>() };
   MEMORY.set(handle, memory);
   try {
     return { ...memory, found: await memory.index };
@@ -277,7 +277,7 @@ function rememberedOf(
   { columns, found }: Memory & { readonly found: ReadIndex | undefined },
   column: ScannedColumn,
 ): Map<number, KnownCell> {
-  const state = stateOf(column);
+  const state = fingerprintOf(column);
   const known = columns.get(column.name);
   if (known?.state === state) return known.cells;
   const indexed = found?.columns.get(column.name);

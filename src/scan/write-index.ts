@@ -9,18 +9,18 @@ import {
   type CellSource,
   CellSources,
   columnBytes,
+  fingerprintOf,
   isSameSource,
-  lengthOf,
   rowsOfCell,
   type ScanArray,
   type ScannedColumn,
   type ScanTable,
   scannedColumn,
-  stateOf,
+  tableLength,
   tableOfArray,
   valuesOfRows,
 } from "./columns.ts";
-import { encodeIndex, indexKey, type KnownCell, type KnownColumn, readIndex } from "./index-file.ts";
+import { encodeIndex, type IndexedColumn, indexKey, type KnownCell, readIndex } from "./index-file.ts";
 import { boundsOf, type Domain, domainOf } from "./predicate.ts";
 
 /** Result of {@link writeIndex}. */
@@ -74,7 +74,7 @@ export async function writeIndex(
   const path = store.describe(key);
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write, so it cannot hold an index", { path });
-  const rows = lengthOf(table);
+  const rows = tableLength(table);
   const before = await readIndex(table, { signal });
   if (before === undefined && options.ifPresent === true) return undefined;
   const others: string[] = [];
@@ -102,10 +102,10 @@ export async function writeIndex(
       onProgress?.({ done: Math.min(done, total), total });
     }
   for (const each of indexed) await confirm(table, each, signal);
-  const kept = new Map<string, KnownColumn>(
+  const kept = new Map<string, IndexedColumn>(
     [...(before?.columns ?? [])].filter(([name]) => table.names.includes(name)),
   );
-  for (const { column, cells } of indexed) kept.set(column.name, { state: stateOf(column), cells });
+  for (const { column, cells } of indexed) kept.set(column.name, { state: fingerprintOf(column), cells });
   await store.put(key, await encodeIndex(kept), { signal });
   const chunks = indexed.reduce((sum, { count }) => sum + count, 0);
   const covered = indexed.reduce((sum, { cells }) => sum + cells.size, 0);
@@ -125,7 +125,7 @@ function comparableColumn(
 
 interface Start {
   readonly rows: number;
-  readonly before: KnownColumn | undefined;
+  readonly before: IndexedColumn | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -136,7 +136,7 @@ async function startColumn(
   { rows, before, signal }: Start,
 ): Promise<Indexed> {
   const count = Math.ceil(rows / column.cellRows);
-  const known = before?.state === stateOf(column) ? before.cells : new Map<number, KnownCell>();
+  const known = before?.state === fingerprintOf(column) ? before.cells : new Map<number, KnownCell>();
   const all = Array.from({ length: count }, (_, cell) => cell);
   let sources = await new CellSources(table, column).of(all, signal);
   for (let tries = 0; tries < MAX_WAITS && sources.some((each) => each?.isSettled === false); tries++) {

@@ -1,11 +1,9 @@
 /** Converts values to stored items: the reverse of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD] */
+
 import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field, JsonValue, TimeUnit } from "../format/types.ts";
-import { fieldSize } from "./values.ts";
-
-/** NaT, numpy's count for "no date". */
-const NOT_A_TIME = -(2n ** 63n);
+import { fieldSize, NOT_A_TIME } from "./values.ts";
 
 /** Writes one value as an item of the dtype, at `at`. Throws `BAD_ARGUMENT` for a value that the dtype cannot hold. */
 export function putItem(view: DataView, at: number, dtype: DType, value: unknown): void {

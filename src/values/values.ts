@@ -325,7 +325,8 @@ function widenHalf(halves: Uint16Array): Float32Array {
 /** A JSON value without bigint, as {@link toJsonValues} returns it. */
 export type PlainJson = null | boolean | number | string | readonly PlainJson[];
 
-const NOT_A_TIME = -(2n ** 63n);
+/** The count that stands for no date or time span (NaT). */
+export const NOT_A_TIME: bigint = -(2n ** 63n);
 
 /**
  * One JSON value for each value: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",

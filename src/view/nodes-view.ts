@@ -15,9 +15,9 @@ import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import {
+  dtypeName,
   encodeGroup,
   type NodeView,
-  typeName,
   unreadableNode,
   type ViewNode,
   type ViewOptions,
@@ -74,7 +74,7 @@ export async function planNodesView(
         ({ path, document, nbytes }): ViewNode => ({
           ...{ path, kind: "array", source, isReferred: true, nbytes },
           shape: document["shape"] as readonly number[],
-          dataType: typeName(document["data_type"]),
+          dataType: dtypeName(document["data_type"]),
         }),
       ),
       ...jobs.failed.map(({ path, source: own, error }) => unreadableNode(path, own, error)),

@@ -3,16 +3,17 @@
  *
  * Knows which columns are open; must not know chunks.
  */
+
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import type { JsonObject } from "../format/types.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {
   type ArchiveView,
   assertArchive,
-  DOCUMENT,
   MadeChunks,
   type NodeView,
-  type PlanOptions,
+  type PlanViewOptions,
   planArchiveView,
   type Viewable,
 } from "./view.ts";
@@ -24,7 +25,7 @@ export type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
  * Opens an archive and plans it. `key` is the first requested key. Unless it is the archive's own document, which includes those of all
  * columns, only a table's own metadata are read here.
  */
-export async function planView(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
+export async function planView(open: OpenViewable, options: PlanViewOptions, key: string): Promise<NodeView> {
   if (key === DOCUMENT && options.columns === undefined)
     return planArchiveView(assertArchive(await open({})), options);
   const opened = assertArchive(await open({ columns: [] }));
@@ -43,7 +44,7 @@ function isPlain(document: JsonObject | undefined): boolean {
 function tableView(
   { metadata }: TableArchive,
   openColumns: NonNullable<TableArchive["openColumns"]>,
-  options: PlanOptions,
+  options: PlanViewOptions,
 ): NodeView {
   const { columns: wanted = metadata["names"] as readonly string[] } = options;
   const shown = (metadata["names"] as readonly string[]).filter((name) => wanted.includes(name));

@@ -3,6 +3,7 @@
  *
  * Knows which archive a key belongs to; must not know chunks.
  */
+
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
 import { keepLast } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -10,12 +11,12 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import type { OpenViewable } from "./table-view.ts";
 import {
-  DOCUMENT,
   directNodes,
   type NodeView,
-  type PlanOptions,
+  type PlanViewOptions,
   singleView,
   unreadableNode,
   type Viewable,
@@ -67,7 +68,7 @@ export function viewOf(
     : zarrView(source as Viewable, options);
 }
 
-async function planOpened(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
+async function planOpened(open: OpenViewable, options: PlanViewOptions, key: string): Promise<NodeView> {
   return (await import("./table-view.ts")).planView(open, options, key);
 }
 

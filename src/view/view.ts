@@ -4,6 +4,7 @@
  * The documents are those of a conversion without shards; each chunk is copied from the archive. Knows one archive; trees are in
  * view-tree.ts.
  */
+
 import type { Archive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
@@ -17,6 +18,7 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, checkRange, joinKey, resolveRange } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 
@@ -47,9 +49,6 @@ export function assertArchive(opened: Viewable): Archive {
     { path: opened.store.describe(opened.path), expected: "an archive", found: dialect },
   );
 }
-
-/** Name of a node's document. */
-export const DOCUMENT = "zarr.json";
 
 /** The view of one archive, planned at the first key, which `begin` gets. */
 export function singleView(begin: (key: string) => Promise<NodeView>): ZarrView {
@@ -131,7 +130,7 @@ export interface NodeView {
 }
 
 /** How an archive is shown, and whether there are others beside it. */
-export type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
+export type PlanViewOptions = ViewOptions & Pick<JobOptions, "isMember">;
 
 /** A planned archive: its structure is known, but only one header of its values was read. */
 export interface ArchiveView extends NodeView {
@@ -144,7 +143,7 @@ export interface ArchiveView extends NodeView {
 /** Plans an archive. Throws the errors of planning its conversion. */
 export async function planArchiveView(
   archive: Archive,
-  options: PlanOptions,
+  options: PlanViewOptions,
   made: MadeChunks = new MadeChunks(),
 ): Promise<ArchiveView> {
   const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
@@ -230,13 +229,13 @@ function describeJob(job: ArrayJob): ViewNode {
     kind: "array",
     source: archive.store.describe(archive.path),
     shape: chunkDocument["shape"] as readonly number[],
-    dataType: typeName(chunkDocument["data_type"]),
+    dataType: dtypeName(chunkDocument["data_type"]),
     nbytes: nbytesOf(job),
   };
 }
 
 /** The name of a data type in a document. */
-export function typeName(type: JsonValue | undefined): string {
+export function dtypeName(type: JsonValue | undefined): string {
   if (typeof type === "string") return type;
   const name = (type as { readonly name?: JsonValue } | null | undefined)?.name;
   return typeof name === "string" ? name : "unknown";

@@ -24,8 +24,8 @@ import { type KnownShard, ShardCache } from "./read/shard-cache.ts";
 import {
   applyPlan,
   checkVersion,
-  conditionOf,
   planShardWrite,
+  putConditionOf,
   retryRaced,
   type ShardUpdates,
   withObjectLock,
@@ -238,7 +238,7 @@ export class ShardingTransformer {
     const write = async (): Promise<void> => {
       const version = (await this.#store.stat(key))?.version;
       const old = version === undefined ? undefined : await this.#store.get(key);
-      await this.#store.put(key, this.#overwrite(key, old, start, bytes), conditionOf({ version }));
+      await this.#store.put(key, this.#overwrite(key, old, start, bytes), putConditionOf({ version }));
     };
     await withObjectLock(this.#store, key, () => retryRaced(write));
   }
@@ -418,7 +418,8 @@ export async function createTransformerArray(
   refuseFilters(spec.attributes ?? {}, store.describe(joinKey(base, documentKey(path, "array"))));
   const entryKey = joinKey(base, "zarr.json");
   const entry = await store.get(entryKey);
-  if (entry === undefined) await store.put(entryKey, encodeJson(ENTRY_DOCUMENT), { ifAbsent: true });
+  if (entry === undefined)
+    await store.put(entryKey, encodeTransformerJson(ENTRY_DOCUMENT), { ifAbsent: true });
   else if (!isEntryDocument(parseJson(entry, store.describe(entryKey)))) {
     throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
       path: store.describe(entryKey),
@@ -427,11 +428,11 @@ export async function createTransformerArray(
   const key = joinKey(base, documentKey(path, "array"));
   const document = transformerDocument(spec);
   const model = parseTransformerArray(document, base, path, key, { name: store.describe(key) });
-  await store.put(key, encodeJson(document), { ifAbsent: true });
+  await store.put(key, encodeTransformerJson(document), { ifAbsent: true });
   return new WritableZarrArray(store, model, settings);
 }
 
 /** The bytes of a document as zarr 2.18 writes it. */
-export function encodeJson(document: JsonObject): Uint8Array {
+export function encodeTransformerJson(document: JsonObject): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
 }

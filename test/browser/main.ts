@@ -8,7 +8,7 @@ import { type Browser, chromium, type Page } from "playwright-core";
 import { type CompressorName, decode, encode, type Shuffle } from "superchunk/blosc";
 import { FileStore, serveView } from "superchunk/node";
 import { findViewEntries } from "superchunk/zarr";
-import { encodeHeader, encodeOffsets, encodeSection } from "../../src/format/encode-file.ts";
+import { encodeFileHeader, encodeOffsets, encodeSection } from "../../src/format/encode-file.ts";
 import { zarrTreeView } from "../../src/view/view-tree.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
@@ -163,7 +163,7 @@ async function makeLarge(): Promise<[string, Uint8Array]> {
       await encode(data, { cname: "lz4", clevel: 1, typesize: 8, shuffle: "noshuffle", blocksize: 8192 }),
     );
   }
-  const header = encodeHeader({
+  const header = encodeFileHeader({
     version: 3,
     offsets: true,
     metadata: true,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { decodeHeader } from "../../src/format/header.ts";
+import { decodeFileHeader } from "../../src/format/header.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { create as createArray } from "../../src/node/edit.ts";
 import { open } from "../../src/node/index.ts";
@@ -34,7 +34,7 @@ describe("compress", () => {
     const { code, err, out } = await runCli(["compress", at("a.txt")]);
     expect([code, out]).toEqual([0, ""]);
     expect(err).toMatch(/^superchunk: .*a\.txt -> .*a\.txt\.blp, 47\.7 KiB to .*, ratio \d+\.\d\d\n$/);
-    expect(decodeHeader(readFileSync(at("a.txt.blp")), "a")).toMatchObject({
+    expect(decodeFileHeader(readFileSync(at("a.txt.blp")), "a")).toMatchObject({
       checksum: "adler32",
       typesize: 8,
       chunkSize: TEXT.length,
@@ -75,7 +75,7 @@ describe("compress", () => {
       "100",
     ];
     expect((await runCli([...argv, ...more, "--meta-checksum", "md5"])).code).toBe(0);
-    const header = decodeHeader(readFileSync(at("o.blp")), "o");
+    const header = decodeFileHeader(readFileSync(at("o.blp")), "o");
     expect(header).toMatchObject({
       checksum: "sha256",
       typesize: 4,
@@ -92,7 +92,10 @@ describe("compress", () => {
     });
     expect((await runCli(["verify", at("o.blp")])).code).toBe(0);
     expect((await runCli(["compress", at("a.txt"), at("n.blp"), "-o"])).code).toBe(0);
-    expect(decodeHeader(readFileSync(at("n.blp")), "n")).toMatchObject({ offsets: false, maxAppChunks: 0 });
+    expect(decodeFileHeader(readFileSync(at("n.blp")), "n")).toMatchObject({
+      offsets: false,
+      maxAppChunks: 0,
+    });
   });
 
   it("gives the same file from stdin to stdout", async () => {

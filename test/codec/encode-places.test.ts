@@ -1,6 +1,6 @@
 /** Chunks encoded directly into their place: the same bytes as elsewhere, and nothing outside is touched. */
 import { beforeAll, expect, test } from "vitest";
-import { encodePlaces } from "../../src/codec/encode/encode-kernel.ts";
+import { encodeIntoPlaces } from "../../src/codec/encode/encode-kernel.ts";
 import { type CompressorName, encodeInto, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import { DATA, makeNoise } from "./encode-data.ts";
 
@@ -26,7 +26,7 @@ const samples: Readonly<Record<string, Uint8Array>> = {
 test.each(COMPRESSORS)(
   "a chunk of %s is the same, and no byte before it or after its place changes",
   (cname) => {
-    const places = encodePlaces(LENGTH);
+    const places = encodeIntoPlaces(LENGTH);
     for (const [name, data] of Object.entries(samples)) {
       for (const shuffle of ["noshuffle", "shuffle", "bitshuffle"] as const) {
         const options = { cname, shuffle, typesize: 8 };
@@ -52,7 +52,7 @@ test.each(COMPRESSORS)(
 );
 
 test("fills a place up to its very end, without touching the next one", () => {
-  const [first, second] = encodePlaces(LENGTH);
+  const [first, second] = encodeIntoPlaces(LENGTH);
   const data = samples["prices"] ?? new Uint8Array();
   second.set(untouched);
   const room = first.subarray(first.length - data.length - 16);
@@ -61,7 +61,7 @@ test("fills a place up to its very end, without touching the next one", () => {
 });
 
 test("the chunk is copied into place if the place may be too short for it, or its blocks are too large", () => {
-  const [place] = encodePlaces(6 << 20);
+  const [place] = encodeIntoPlaces(6 << 20);
   const short = new Uint8Array(1 << 20);
   const chunk = encodeSync(short);
   expect(Buffer.compare(encodeInto(short, place.subarray(5, 5 + chunk.length)), chunk)).toBe(0);

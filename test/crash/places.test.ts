@@ -6,7 +6,7 @@ import { objectOf, parseJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import {
-  type CreateOptions,
+  type ArrayOptions,
   createArray,
   openWritable,
   type WriteOptions,
@@ -25,7 +25,7 @@ const STRIDE = sweep(1, 4);
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
 
-const SMALL: CreateOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
+const SMALL: ArrayOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
 
 type Operation = (array: WritableArray) => Promise<unknown>;
 

@@ -4,7 +4,7 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import {
-  type CreateOptions,
+  type ArrayOptions,
   createArray,
   openWritable,
   type WriteOptions,
@@ -23,7 +23,7 @@ const STRIDE = sweep(1, 5);
 type Operation = (array: WritableArray) => Promise<void>;
 
 interface Start {
-  readonly options: CreateOptions;
+  readonly options: ArrayOptions;
   /** Brings the array into the state from which the operation starts. */
   readonly before: Operation;
 }

@@ -7,9 +7,14 @@ import { checkOffsets, decodeOffsets } from "../../src/archive/places/blpk-file.
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { encodeHeader } from "../../src/format/encode-file.ts";
+import { encodeFileHeader } from "../../src/format/encode-file.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
-import { type BlpkHeader, checksumByNumber, decodeHeader, digestLength } from "../../src/format/header.ts";
+import {
+  type BlpkHeader,
+  checksumByNumber,
+  decodeFileHeader,
+  digestLength,
+} from "../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
@@ -33,7 +38,7 @@ export interface Described {
 export async function describeDump({ kind, rest, bytes, notes }: HexDump): Promise<Described> {
   switch (kind) {
     case "file-header":
-      return plain(headerFields(decodeHeader(bytes, "dump"), bytes, false));
+      return plain(headerFields(decodeFileHeader(bytes, "dump"), bytes, false));
     case "metadata-section":
       return plain(await sectionFields(bytes));
     case "offsets":
@@ -93,7 +98,7 @@ function plain(fields: readonly Field[], results: Readonly<Record<string, string
 }
 
 function headerFields(header: BlpkHeader, bytes: Uint8Array, rawJson: boolean): Field[] {
-  if (toHex(encodeHeader(header)) !== toHex(bytes.subarray(0, header.headerLength)))
+  if (toHex(encodeFileHeader(header)) !== toHex(bytes.subarray(0, header.headerLength)))
     throw new Error("the header does not encode to its bytes");
   const start: Field[] = [
     [4, "magic", '"blpk"'],
@@ -203,7 +208,7 @@ function streamFields(chunk: Uint8Array, nblocks: number, from: number): Field[]
 
 /** A whole file: header, metadata, offsets, and every chunk in the order of its bytes. */
 async function fileFields(bytes: Uint8Array): Promise<Field[]> {
-  const header = decodeHeader(bytes, "dump");
+  const header = decodeFileHeader(bytes, "dump");
   const rawJson = header.metadata && metadataKind(bytes.subarray(32, 40)) === "blz-json";
   const fields = headerFields(header, bytes, rawJson);
   let at: number = header.headerLength;
@@ -292,7 +297,7 @@ async function shardFields(bytes: Uint8Array): Promise<Field[]> {
 
 /** `CODE offset=N field=NAME`: the error that decoding the header must give. */
 function damage(bytes: Uint8Array, rest: string): Readonly<Record<string, string>> {
-  const { code, details } = errorOf(() => decodeHeader(bytes, "dump"));
+  const { code, details } = errorOf(() => decodeFileHeader(bytes, "dump"));
   const found = `${code} offset=${details.offset} field=${details.field}`;
   if (found !== rest) throw new Error(`the error is ${found}, not ${rest}`);
   return {};

@@ -3,7 +3,7 @@ import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
-import { decodeHeader } from "../../src/format/header.ts";
+import { decodeFileHeader } from "../../src/format/header.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../src/format/metadata.ts";
 import { findFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { errorOf, hex, rejectionOf, toHex, utf8 } from "./hex.ts";
@@ -11,7 +11,7 @@ import { errorOf, hex, rejectionOf, toHex, utf8 } from "./hex.ts";
 const zlib = (bytes: Uint8Array, level: number): Uint8Array => new Uint8Array(deflateSync(bytes, { level }));
 
 const files = loadFixtures("bloscpack-3").filter(
-  ({ file }) => decodeHeader(new Uint8Array(readFileSync(file)), file).metadata,
+  ({ file }) => decodeFileHeader(new Uint8Array(readFileSync(file)), file).metadata,
 );
 
 /** The section of a file, whole. */

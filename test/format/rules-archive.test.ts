@@ -5,7 +5,7 @@ import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts"
 import { decodeOffsets, walkChunks } from "../../src/archive/places/blpk-file.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
-import { CHECKSUM_NAMES, DIGEST_LENGTHS, decodeHeader } from "../../src/format/header.ts";
+import { CHECKSUM_NAMES, DIGEST_LENGTHS, decodeFileHeader } from "../../src/format/header.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -35,7 +35,7 @@ describe("files", () => {
   it("[F1.3-06] walking a version 3 file without reserve gives its offsets, but not if chunks are out of order", async () => {
     const found = async (name: string): Promise<[number[], number[]]> => {
       const bytes = new Uint8Array(readFileSync(`${findFixture(name).file}/data/__1__.bin`));
-      const header = decodeHeader(bytes, name);
+      const header = decodeFileHeader(bytes, name);
       const end = 32 + (header.nchunks + header.maxAppChunks) * 8;
       const offsets = decodeOffsets(bytes.subarray(32, end), name, 32).subarray(0, header.nchunks);
       const request = {

@@ -1,6 +1,6 @@
 /** Rules of FORMAT.md about folders, on whole arrays and tables with one thing changed. */
 
-import { encodeHeader } from "../../src/format/encode-file.ts";
+import { encodeFileHeader } from "../../src/format/encode-file.ts";
 import { headerOfVersion1 } from "../../src/format/header.ts";
 import { type Case, type Objects, patched, testCases, testWhole } from "./damaged-archives.ts";
 import { utf8 } from "./hex.ts";
@@ -52,7 +52,7 @@ const carray = (files: Objects, storage: object = {}): Objects => ({
   ...files,
 });
 const chunkFile = (text: string): Uint8Array =>
-  Uint8Array.from([...encodeHeader(headerOfVersion1(1)), ...stored(utf8(text))]);
+  Uint8Array.from([...encodeFileHeader(headerOfVersion1(1)), ...stored(utf8(text))]);
 const below = (folder: string, objects: Objects): Objects =>
   Object.fromEntries(Object.entries(objects).map(([key, value]) => [`${folder}/${key}`, value]));
 const table = (rootdirs: object, columns: Objects = below("x", carray({}))): Objects => ({

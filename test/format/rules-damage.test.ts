@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { encodeHeader, encodeSection } from "../../src/format/encode-file.ts";
+import { encodeFileHeader, encodeSection } from "../../src/format/encode-file.ts";
 import { headerOfVersion1 } from "../../src/format/header.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { type Case, type Objects, patched, storeOf, testCases, testWhole } from "./damaged-archives.ts";
@@ -24,7 +24,7 @@ const FIRST = 32 + 4 * 8;
 /** Version 1: a header and bare chunks. */
 const bare = (at: number, bytes: string) => (): Objects => ({
   "a.blp": patched(
-    Uint8Array.from([...encodeHeader(headerOfVersion1(3)), ...ABC.flatMap((chunk) => [...chunk])]),
+    Uint8Array.from([...encodeFileHeader(headerOfVersion1(3)), ...ABC.flatMap((chunk) => [...chunk])]),
     at,
     bytes,
   ),

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { decodeHeader } from "../../src/format/header.ts";
+import { decodeFileHeader } from "../../src/format/header.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { ByteStringArray, toJsonValues, toValues, UnicodeStringArray } from "../../src/values/values.ts";
 import { findFixture } from "../fixtures/manifest.ts";
@@ -103,7 +103,7 @@ describe("errors", () => {
 
   it("[FX-02] an error about damage gives file, byte, field, expected and found", () => {
     const error = errorOf(() =>
-      decodeHeader(
+      decodeFileHeader(
         hex(`62 6c 70 6b 03 01 00 01 04 00 00 00 05 00 00 00 ${"00".repeat(16)}`),
         "data/__1__.bin",
       ),

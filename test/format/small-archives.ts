@@ -3,7 +3,7 @@
 import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { digest } from "../../src/bytes/checksum.ts";
-import { encodeHeader, encodeOffsets } from "../../src/format/encode-file.ts";
+import { encodeFileHeader, encodeOffsets } from "../../src/format/encode-file.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { toJsonValues } from "../../src/values/values.ts";
@@ -52,7 +52,7 @@ export async function makeFile(parts: FileParts): Promise<Uint8Array> {
   const nbytes = (chunk: Uint8Array | undefined): number => (chunk === undefined ? 0 : chunk.length - 16);
   const version = parts.version ?? 3;
   const spareEntries = spare ?? 0;
-  const header = encodeHeader({
+  const header = encodeFileHeader({
     version,
     headerLength: 32,
     offsets: spare !== undefined,

@@ -6,7 +6,7 @@
 
 import { copyFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { decodeHeader } from "../../src/format/header.ts";
+import { decodeFileHeader } from "../../src/format/header.ts";
 import { decodeSectionHeader } from "../../src/format/metadata.ts";
 import type { JsonInput } from "../../src/format/types.ts";
 import { FileStore, open } from "../../src/node/index.ts";
@@ -110,7 +110,7 @@ async function compareTwo(
   mustEqual: boolean,
 ): Promise<void> {
   const [a, b] = [await readFile(ours), await readFile(theirs)];
-  const header = decodeHeader(b, theirs);
+  const header = decodeFileHeader(b, theirs);
   const section = header.metadata ? decodeSectionHeader(b.subarray(32, 64), theirs, 32).sectionLength : 0;
   const tableAt = 32 + section;
   checks.equal(`header and metadata of ${name}`, hex(a.subarray(0, tableAt)), hex(b.subarray(0, tableAt)));

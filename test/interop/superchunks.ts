@@ -12,7 +12,7 @@ import { formatDType } from "../../src/format/dtype.ts";
 import { CHECKSUM_NAMES } from "../../src/format/header.ts";
 import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { FileStore, open } from "../../src/node/index.ts";
-import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { ArrayOptions } from "../../src/write/array/create.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
@@ -30,7 +30,7 @@ export const superchunks: Suite = {
 /** How an array was made. */
 interface History {
   readonly name: string;
-  readonly options: CreateOptions;
+  readonly options: ArrayOptions;
   readonly play: (array: Editable) => Promise<void>;
   readonly modify?: "in-place";
 }

@@ -6,7 +6,7 @@ import { repairArray } from "../../src/convert/run/repair.ts";
 import { mergeSpans, parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
+import { type ArrayOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { openShared } from "../../src/write/array/open-shared.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { imageOf } from "../crash/images.ts";
@@ -16,7 +16,7 @@ const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
 
 /** Superchunks of 4 chunks of 4 rows. */
-const SMALL: CreateOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
+const SMALL: ArrayOptions = { dtype: "<i4", chunkLength: 4, superchunkLength: 4 };
 
 /** The layout of the array at the root of a store, and `superchunk` of its `meta/storage`. */
 async function metaOf(store: MemoryStore): Promise<{ sizes: JsonObject; declared: JsonObject }> {
@@ -40,7 +40,7 @@ async function valuesOf(store: MemoryStore): Promise<number[]> {
 }
 
 /** An array of 80 rows in 5 superchunks, spread over `data` and two places. */
-async function spread(options: Partial<CreateOptions> = {}): Promise<MemoryStore> {
+async function spread(options: Partial<ArrayOptions> = {}): Promise<MemoryStore> {
   const store = new MemoryStore();
   const openPlace = placesIn(store);
   const array = await createArray(store, "", { ...SMALL, places: [COLD, SLOW], openPlace, ...options });

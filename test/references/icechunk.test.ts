@@ -1,7 +1,7 @@
 /** Icechunk without its native code: the message if that is missing, and which of two writers wins. */
 import type * as Icechunk from "@earthmover/icechunk";
 import { describe, expect, it } from "vitest";
-import { Draft, explainMissing } from "../../src/node/icechunk/icechunk.ts";
+import { CommitDraft, explainMissing } from "../../src/node/icechunk/icechunk.ts";
 
 /**
  * Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from its
@@ -36,8 +36,8 @@ describe("two writers of one Icechunk branch", () => {
   it("have one winner: the other gets the conflict, and leaves the branch unchanged and no draft behind", async () => {
     const branches = new Branches();
     const repository = branches.asRepository();
-    const first = await Draft.begin(repository, "main");
-    const second = await Draft.begin(repository, "main");
+    const first = await CommitDraft.begin(repository, "main");
+    const second = await CommitDraft.begin(repository, "main");
     await second.endPart();
     await second.endPart();
     const [early, late] = [await first.finish("first"), await second.finish("second")];
@@ -58,7 +58,7 @@ describe("two writers of one Icechunk branch", () => {
       await reset(...args);
       return reset(...args); // sent again
     };
-    const draft = await Draft.begin(repository, "main");
+    const draft = await CommitDraft.begin(repository, "main");
     const own = await draft.finish("x");
     await expect(draft.publish(own)).resolves.toBeUndefined();
     expect(branches.heads.get("main")).toBe(own);
@@ -68,7 +68,7 @@ describe("two writers of one Icechunk branch", () => {
     const branches = new Branches();
     const refused = new Error("access denied");
     const repository = Object.assign(branches.asRepository(), { resetBranch: () => Promise.reject(refused) });
-    const draft = await Draft.begin(repository, "main");
+    const draft = await CommitDraft.begin(repository, "main");
     await expect(draft.publish(await draft.finish("x"))).rejects.toBe(refused);
   });
 });

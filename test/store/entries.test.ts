@@ -1,6 +1,6 @@
 /** What is at a key is reported, or the error of looking: never absence because looking failed. */
 import { expect, test } from "vitest";
-import { assertFree } from "../../src/dual/documents.ts";
+import { assertNodeFree } from "../../src/dual/documents.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { hasEntries, isTaken } from "../../src/store/key.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -29,7 +29,7 @@ test("a store that cannot list has no folders to report", async () => {
 test("a location is not free because looking at it failed", async () => {
   for (let failAt = 1; ; failAt++) {
     const { store: faulty, failed } = withFaults(new MemoryStore(), { failAt, kind: "error" });
-    const looked = assertFree(faulty, "a");
+    const looked = assertNodeFree(faulty, "a");
     await looked.catch(() => undefined);
     if (!failed()) {
       await expect(looked).resolves.toBeUndefined();

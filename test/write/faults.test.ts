@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open as openIn } from "../../src/archive/open/open.ts";
-import { decodeHeader } from "../../src/format/header.ts";
+import { decodeFileHeader } from "../../src/format/header.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import * as node from "../../src/node/edit.ts";
@@ -199,7 +199,7 @@ test("[FG-08] every file is a version 3 file with spare offsets for the rest of 
   await array.flush();
   let files = 0;
   for (const [key, bytes] of await imageOf(store, "data")) {
-    const header = decodeHeader(bytes, key);
+    const header = decodeFileHeader(bytes, key);
     expect(header).toMatchObject({
       version: 3,
       metadata: false,

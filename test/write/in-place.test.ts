@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
+import { type ArrayOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 
 const ROWS = 512;
@@ -16,7 +16,7 @@ const ramp = (count: number, first = 0): Int32Array =>
 const noise = (count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => Math.imul(i + 1, 0x9e3779b1));
 
-async function arrayOf(options: Partial<CreateOptions> = {}): Promise<MemoryStore> {
+async function arrayOf(options: Partial<ArrayOptions> = {}): Promise<MemoryStore> {
   const store = new MemoryStore();
   const array = await createArray(store, "", { ...SETTINGS, ...options });
   await array.append(ramp(ROWS));

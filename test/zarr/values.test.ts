@@ -6,7 +6,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { toJsonValues } from "../../src/values/values.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import type { ValueSource } from "../../src/zarr/write/writable-array.ts";
+import type { ShardValues } from "../../src/zarr/write/writable-array.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const STRUCT = {
@@ -19,7 +19,7 @@ const STRUCT = {
   },
 };
 
-const CASES: readonly (readonly [JsonValue, JsonValue, JsonValue, ValueSource, JsonValue])[] = [
+const CASES: readonly (readonly [JsonValue, JsonValue, JsonValue, ShardValues, JsonValue])[] = [
   ["bool", true, true, false, false],
   ["int8", -5, -5, 7, 7],
   ["int64", 9007199254740993n, "9007199254740993", -1n, -1],

@@ -7,7 +7,13 @@
 import { at } from "../../bytes/arrays.ts";
 import { joinSafeNumber } from "../../bytes/fields.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, decodeHeader, digestLength, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
+import {
+  type BlpkHeader,
+  decodeFileHeader,
+  digestLength,
+  OFFSET_LENGTH,
+  UNUSED,
+} from "../../format/header.ts";
 import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -45,7 +51,7 @@ export async function openBlpkFile(
 ): Promise<BlpkFile> {
   const path = store.describe(key);
   const read = rangeReader(store, key, size, signal);
-  const header = decodeHeader(await read(0, Math.min(HEAD, size)), path);
+  const header = decodeFileHeader(await read(0, Math.min(HEAD, size)), path);
   const begun = { read, header, path, size };
   let at: number = header.headerLength;
   let metadata: BlpkFile["metadata"];

@@ -10,7 +10,7 @@ import { at, countLeading } from "../../bytes/arrays.ts";
 import { decodeHeader } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, decodeHeader as decodeFileHeader, digestLength } from "../../format/header.ts";
+import { type BlpkHeader, decodeFileHeader, digestLength } from "../../format/header.ts";
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { joinKey, showListed } from "../../store/key.ts";

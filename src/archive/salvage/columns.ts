@@ -16,10 +16,10 @@ import type { LongOptions } from "../kinds/types.ts";
 import { LayoutIndex } from "../places/layout-files.ts";
 import { type PlacedChunk, PROLOGUE } from "../places/sequence.ts";
 import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
-import { type FileChunks, findFileChunks, placeOf } from "./file-chunks.ts";
+import { type FileChunks, findFileChunks, spotOf } from "./file-chunks.ts";
 
 /** What the metadata, or the caller, say of a column. */
-export interface ColumnFacts {
+export interface ColumnToFind {
   /** Folder of its chunks. */
   readonly key: string;
   /** Decoded bytes of a full chunk; undefined if unknown. */
@@ -44,7 +44,7 @@ export interface FoundColumn {
 type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
 
 /** Finds the chunks of a carray: each file's name gives the chunk's position. */
-export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts): Promise<FoundColumn> {
+export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind): Promise<FoundColumn> {
   const numbers: number[] = [];
   for await (const { name, kind } of store.list(facts.key)) {
     const number = kind === "object" ? parseCarrayChunkName(name) : undefined;
@@ -125,7 +125,7 @@ export async function findBloscpackChunks(
   const lastBytes = given === undefined ? stateLast : given - last * chunkBytes;
   const candidates = places.map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };
-    return { place: placeOf(file, offset, i, lengths.get(i) ?? chunkBytes) };
+    return { place: spotOf(file, offset, i, lengths.get(i) ?? chunkBytes) };
   });
   const nbytes = lastBytes === undefined ? undefined : Math.max(0, last) * chunkBytes + lastBytes;
   return {
@@ -136,7 +136,7 @@ export async function findBloscpackChunks(
   };
 }
 
-export interface SuperchunkFacts extends ColumnFacts {
+export interface SuperchunksToFind extends ColumnToFind {
   readonly chunkBytes: number;
   readonly layout: StoredLayout | undefined;
   /** Chunks of a full superchunk, if the array declares it. */
@@ -146,7 +146,7 @@ export interface SuperchunkFacts extends ColumnFacts {
 /** Finds the chunks in a folder of superchunks: by the layout in `meta/sizes`, else in the order of their numbers. */
 export async function findSuperchunkChunks(
   store: ReadableStore,
-  facts: SuperchunkFacts,
+  facts: SuperchunksToFind,
 ): Promise<FoundColumn> {
   const numbers = await numbersIn(store, facts.key);
   const found =
@@ -180,7 +180,7 @@ interface FoundCandidates {
 async function byLayout(
   store: ReadableStore,
   layout: StoredLayout,
-  { key: folder, chunkBytes, scan, long }: SuperchunkFacts,
+  { key: folder, chunkBytes, scan, long }: SuperchunksToFind,
 ): Promise<FoundCandidates> {
   const index = new LayoutIndex(layout);
   const files = new Map<number, FileChunks | undefined>();
@@ -209,7 +209,7 @@ function candidateIn(
 ): Candidate {
   if (file === undefined) return { flaw: { code: "INCOMPLETE", reason: "the file is missing", path } };
   const place = file.places[inFile];
-  if (place?.offset !== undefined) return { place: placeOf(file, place.offset, index, chunkBytes) };
+  if (place?.offset !== undefined) return { place: spotOf(file, place.offset, index, chunkBytes) };
   const reason = `the file has no chunk ${inFile}`;
   return { flaw: place?.flaw ?? { code: "INCOMPLETE", reason, path } };
 }
@@ -218,7 +218,7 @@ function candidateIn(
 async function byNumber(
   store: ReadableStore,
   numbers: readonly number[],
-  { key: folder, chunkBytes, nbytes, scan, long, superchunklen }: SuperchunkFacts,
+  { key: folder, chunkBytes, nbytes, scan, long, superchunklen }: SuperchunksToFind,
 ): Promise<FoundCandidates> {
   const candidates: Candidate[] = [];
   const unplaced: string[] = [];
@@ -273,7 +273,7 @@ async function byNumber(
   return { candidates: total === undefined ? candidates : candidates.slice(0, total), unplaced, problems };
 
   function pushPlace(file: FileChunks | undefined, offset: number): void {
-    if (file !== undefined) candidates.push({ place: placeOf(file, offset, candidates.length, chunkBytes) });
+    if (file !== undefined) candidates.push({ place: spotOf(file, offset, candidates.length, chunkBytes) });
   }
 }
 
@@ -291,7 +291,7 @@ function countOf(nbytes: number | undefined, chunkBytes: number): number | undef
 async function checkAll(
   store: ReadableStore,
   candidates: readonly Candidate[],
-  { chunkBytes, nbytes, long }: Pick<ColumnFacts, "nbytes" | "long"> & { readonly chunkBytes: number },
+  { chunkBytes, nbytes, long }: Pick<ColumnToFind, "nbytes" | "long"> & { readonly chunkBytes: number },
 ): Promise<Slot[]> {
   const slots: Slot[] = [];
   const last = candidates.length - 1;

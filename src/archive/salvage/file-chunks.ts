@@ -7,7 +7,7 @@ import { isEqual } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { type BlpkHeader, CHECKSUM_NAMES, decodeHeader, digestLength } from "../../format/header.ts";
+import { type BlpkHeader, CHECKSUM_NAMES, decodeFileHeader, digestLength } from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
 import type { ChecksumName, JsonValue } from "../../format/types.ts";
@@ -26,7 +26,7 @@ const BATCH = 4096;
 const OPEN_BRACE = 0x7b;
 
 /** What the caller knows of the file. */
-export interface FileFacts {
+export interface ChunkFileFacts {
   /** Chunks that the file should hold, if the array's metadata give it. */
   readonly count?: number | undefined;
   /** Most decoded bytes of a chunk. */
@@ -36,7 +36,7 @@ export interface FileFacts {
 }
 
 /** A chunk's place in a file, or why there is none. */
-export type FilePlace =
+export type ChunkSpot =
   | { readonly offset: number; readonly flaw?: undefined }
   | { readonly offset?: undefined; readonly flaw: Flaw };
 
@@ -51,7 +51,7 @@ export interface FileChunks {
   readonly metadata: JsonValue | undefined;
   /** True if there is, or should be, a metadata section that cannot be read. */
   readonly lostMetadata: boolean;
-  readonly places: readonly FilePlace[];
+  readonly places: readonly ChunkSpot[];
   /** True if the number of chunks was stated, and not only counted. */
   readonly isCounted: boolean;
   /** Offsets of intact chunks whose position is unknown. */
@@ -64,14 +64,14 @@ export interface FileChunks {
 export async function findFileChunks(
   store: ReadableStore,
   key: string,
-  facts: FileFacts,
+  facts: ChunkFileFacts,
 ): Promise<FileChunks | undefined> {
   const info = await store.stat(key);
   return info === undefined ? undefined : new Search(store, key, info.size, facts).run();
 }
 
 /** A chunk's place in the form that archive readers use. */
-export function placeOf(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
+export function spotOf(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
   return placeAt(file, file.checksum, { offset, index, nbytes });
 }
 
@@ -96,7 +96,7 @@ function placeAt(
 
 class Search {
   readonly #store: ReadableStore;
-  readonly #facts: FileFacts;
+  readonly #facts: ChunkFileFacts;
   readonly #problems: string[] = [];
   readonly #unplaced: number[] = [];
   readonly #file: { readonly key: string; readonly path: string; readonly size: number };
@@ -108,7 +108,7 @@ class Search {
   /** Where a walk met something other than a chunk. */
   #stoppedAt: number | undefined;
 
-  constructor(store: ReadableStore, key: string, size: number, facts: FileFacts) {
+  constructor(store: ReadableStore, key: string, size: number, facts: ChunkFileFacts) {
     this.#store = store;
     this.#facts = facts;
     this.#file = { key, path: store.describe(key), size };
@@ -157,7 +157,7 @@ class Search {
   async #readHeader(): Promise<BlpkHeader | undefined> {
     const { path } = this.#file;
     try {
-      return decodeHeader(await this.#read(0, SECTION_HEADER), path);
+      return decodeFileHeader(await this.#read(0, SECTION_HEADER), path);
     } catch (error) {
       if (!isFlaw(error)) throw error;
       this.#problems.push(`the header cannot be read: ${error.summary}`);
@@ -308,9 +308,9 @@ class Search {
   }
 
   /** Places chunks at their offsets, and those without a valid offset where the chunk before ends. */
-  async #byTable(offsets: readonly (number | undefined)[], total: number | undefined): Promise<FilePlace[]> {
+  async #byTable(offsets: readonly (number | undefined)[], total: number | undefined): Promise<ChunkSpot[]> {
     const taken = new Set(offsets);
-    const places: FilePlace[] = [];
+    const places: ChunkSpot[] = [];
     const count = Math.max(offsets.length, total ?? 0);
     for (let i = 0; i < count; i++) {
       const stored = offsets[i];
@@ -353,7 +353,7 @@ class Search {
    * Places chunks in physical order. If that cannot be their order, none gets a place: in a file of version 4 only the
    * offsets give the order, and in any file only the last chunk may be shorter.
    */
-  async #inOrder(from: number, total: number | undefined): Promise<FilePlace[]> {
+  async #inOrder(from: number, total: number | undefined): Promise<ChunkSpot[]> {
     // Entries of -1 that no field counts may follow a table.
     const isThere = this.#header?.offsets !== true || (await this.#isChunk(from));
     const start = isThere ? from : ((await this.#endOfTable(from)) ?? from);
@@ -375,7 +375,7 @@ class Search {
   }
 
   /** Walks from chunk to chunk. What follows an unreadable header has no place, unless a search finds it. */
-  async #byWalk(from: number, total: number | undefined): Promise<FilePlace[]> {
+  async #byWalk(from: number, total: number | undefined): Promise<ChunkSpot[]> {
     const { key, size } = this.#file;
     const runs: number[][] = [[]];
     let at: number | undefined = from;
@@ -410,11 +410,11 @@ class Search {
   }
 
   /** Gives places to the runs of chunks between gaps. If the sizes of the gaps are not certain, only the first run gets places. */
-  #placeRuns(runs: readonly (readonly number[])[], total: number | undefined): FilePlace[] {
+  #placeRuns(runs: readonly (readonly number[])[], total: number | undefined): ChunkSpot[] {
     const gaps = runs.length - 1;
     const found = runs.reduce((sum, run) => sum + run.length, 0);
     const missing = Math.max(0, (total ?? found) - found);
-    const places: FilePlace[] = [];
+    const places: ChunkSpot[] = [];
     const leave = (count: number): void => {
       for (let i = 0; i < count; i++) places.push({ flaw: this.#lost(places.length, this.#stoppedAt) });
     };

@@ -83,7 +83,7 @@ export function keptRows(holes: readonly Hole[], rows: number, policy: HolePolic
   return kept;
 }
 
-export function lengthOf(spans: readonly RowSpan[]): number {
+export function countRows(spans: readonly RowSpan[]): number {
   return spans.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 

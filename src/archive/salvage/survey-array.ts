@@ -23,10 +23,10 @@ import type { ChunkSequence } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
 import {
+  countRows,
   type Hole,
   type HolePolicy,
   keptRows,
-  lengthOf,
   listHoles,
   mapSpans,
   type SalvagedColumn,
@@ -274,7 +274,7 @@ export function showArray(
     sequences.set(column.key, sequence);
     shown = sequence.store;
   }
-  const rows = lengthOf(kept);
+  const rows = countRows(kept);
   // Copies made from this array then keep the filled rows in their own `meta/sizes`. [FG-15]
   const holes = listHoles(columns, kept.at(-1)?.to ?? 0);
   const { filled: _, ...stored } = known.sizes?.raw ?? {};

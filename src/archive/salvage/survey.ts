@@ -13,16 +13,16 @@ import type { ReadableStore } from "../../store/types.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import { asObject, FILLED, isNumpy, showFile } from "../open/open-file.ts";
+import { FILLED, isNumpy, objectOrEmpty, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";
 import { isFlaw } from "./chunk-check.ts";
 import { type FoundColumn, findBloscpackChunks } from "./columns.ts";
 import { findFileChunks } from "./file-chunks.ts";
 import {
+  countRows,
   type Hole,
   type HolePolicy,
   keptRows,
-  lengthOf,
   listHoles,
   mapSpans,
   type SalvagedColumn,
@@ -144,7 +144,7 @@ async function surveyTable(
         if (known !== undefined)
           columns.set(name, showArray({ store, path: folder }, known, own, rowSpans, options));
       }
-      const length = lengthOf(rowSpans);
+      const length = countRows(rowSpans);
       const metadata = { names: [...columns.keys()], dirs };
       return new ColumnTable({
         dialect: "ctable",
@@ -216,7 +216,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
-  const metadata = givenMetadata(asObject(file.metadata), options);
+  const metadata = givenMetadata(objectOrEmpty(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(
       "INCOMPLETE",
@@ -288,7 +288,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       const spans = kept(policy);
       const sequence = salvagedSequence(store, column, spans);
       const now =
-        order === "F" || dimensions.length === 0 ? dimensions : [lengthOf(spans), ...dimensions.slice(1)];
+        order === "F" || dimensions.length === 0 ? dimensions : [countRows(spans), ...dimensions.slice(1)];
       const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);
       const noted: JsonObject =
         filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };

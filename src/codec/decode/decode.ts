@@ -13,9 +13,9 @@ import {
   blockLength,
   blocksOf,
   bytesInMemory,
+  checkDecodedRange,
   checkExpansion,
   checkExpectations,
-  checkRange,
   decodeHeader,
   findBlockRange,
   HEADER_LENGTH,
@@ -59,7 +59,7 @@ export function decodeRangeSync(
   options: DecodeOptions = {},
 ): Uint8Array {
   const header = readChunkHeader(chunk, options);
-  checkRange(header, start, length);
+  checkDecodedRange(header, start, length);
   return decodeChecked(chunk, header, start, length, options.out);
 }
 

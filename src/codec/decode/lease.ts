@@ -8,8 +8,8 @@ import {
   type BlockTable,
   blockLength,
   blocksOf,
+  checkDecodedRange,
   checkExpansion,
-  checkRange,
   decodeHeader,
   HEADER_LENGTH,
   readBlockTable,
@@ -147,7 +147,7 @@ export function leaseDecoder(inputLength: number): DecodeLease {
     },
     decodeRange(start, length) {
       const { chunk, header } = given(inputLength);
-      checkRange(header, start, length);
+      checkDecodedRange(header, start, length);
       return decodePart(chunk, header, start, length);
     },
     release() {

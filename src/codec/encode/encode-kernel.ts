@@ -160,7 +160,7 @@ const owners = new WeakMap<ArrayBufferLike, EncodeKernel>();
  *
  * @throws LIMIT, or the engine's RangeError, if the memory cannot be allocated
  */
-export function encodePlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
+export function encodeIntoPlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
   const kernel = ownEncodeKernel();
   const first = Math.ceil(kernel.layOut(MAX_BLOCK, 0).chunk / PAGE) * PAGE;
   const pitch = Math.ceil((length + SLACK) / PAGE) * PAGE;
@@ -253,7 +253,7 @@ export interface FilteredStreams {
 }
 
 /** Where a part of a chunk goes: from `at` on in `out`, and not beyond `end`. */
-export interface Target {
+export interface KernelTarget {
   readonly out: Uint8Array;
   readonly at: number;
   readonly end: number;
@@ -265,7 +265,7 @@ export interface Target {
  */
 export function putStreams(
   { source, length, count }: FilteredStreams,
-  { out, at, end }: Target,
+  { out, at, end }: KernelTarget,
   encodeStream: StreamEncoder,
   kernel: EncodeKernel,
   layout: EncodeLayout,

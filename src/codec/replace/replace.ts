@@ -25,10 +25,10 @@ import {
   type EncodeLayout,
   FULL,
   filterBlock,
+  type KernelTarget,
   putStreams,
   type StreamEncoder,
   streamEncoder,
-  type Target,
   withEncodeKernel,
 } from "../encode/encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
@@ -134,7 +134,7 @@ class BlockRewriter {
    *
    * @throws BAD_CHUNK, BAD_FIELD if the block is damaged
    */
-  rewrite(block: number, length: number, pieces: readonly Piece[], target: Target): number | undefined {
+  rewrite(block: number, length: number, pieces: readonly Piece[], target: KernelTarget): number | undefined {
     const { shuffle, typesize, split, blocksize } = this.#header;
     const nstreams = split && length === blocksize ? typesize : 1;
     const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
@@ -144,7 +144,7 @@ class BlockRewriter {
     return this.#replaceInStreams({ block, length, nstreams, pieces }, target);
   }
 
-  #encodeBlock({ block, length, nstreams, pieces }: ChangedBlock, target: Target): number | undefined {
+  #encodeBlock({ block, length, nstreams, pieces }: ChangedBlock, target: KernelTarget): number | undefined {
     const { bytes } = this.#encoder.memory;
     const layout = this.#layout;
     if (!pieces.some((piece) => piece.length === length))
@@ -172,7 +172,7 @@ class BlockRewriter {
 
   #replaceInStreams(
     { block, length, nstreams, pieces }: ChangedBlock,
-    { out, at: start, end }: Target,
+    { out, at: start, end }: KernelTarget,
   ): number | undefined {
     const streamLength = length / nstreams;
     const streams = this.#readStreams(block, nstreams, streamLength);
@@ -396,7 +396,7 @@ function copyBlock(
   chunk: Uint8Array,
   { starts, ends }: BlockTable,
   block: number,
-  { out, at: target, end }: Target,
+  { out, at: target, end }: KernelTarget,
 ): number | undefined {
   const bytes = chunk.subarray(at(starts, block), at(ends, block));
   if (target + bytes.length > end) return undefined;

@@ -20,10 +20,10 @@ import {
   cellItems,
   cellShape,
   chooseCells,
+  chooseShards,
   fullCellItems,
   lastLength,
   matchCells,
-  planShards,
   RECODED_CHUNK_SIZE,
   type ShardGrid,
   unequalCells,
@@ -110,7 +110,7 @@ export async function planArray(
     notes.push(howManyCopied(countCopies(copies), cells.count, recodes));
   const layout = cells && {
     cells,
-    shards: planShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
+    shards: chooseShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
     sharded: !unequal && (shape.length > 0 || type.itemShape.length > 0),
     unequal,
     reversed,

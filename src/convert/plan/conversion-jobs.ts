@@ -15,7 +15,7 @@ import type { StructField } from "../../zarr/document/struct-fields.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import {
   addAttributes,
-  checkNames,
+  checkDimensionNames,
   chooseColumns,
   nameDimensions,
   type SourceArray,
@@ -77,7 +77,7 @@ export async function planJobs(archive: Archive, options: JobOptions): Promise<C
   const { dimensionNames, isMember = false } = options;
   const path = archive.store.describe(archive.path);
   const shapes = found.arrays.map(({ source }) => source.shape);
-  found.notes.push(...checkNames(dimensionNames, shapes, path, isMember));
+  found.notes.push(...checkDimensionNames(dimensionNames, shapes, path, isMember));
   return { archive, ...found, arrays: nameJobs(found.arrays, found.groups, isMember) };
 }
 

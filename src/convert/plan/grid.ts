@@ -156,7 +156,7 @@ export interface ShardSizing {
  * Groups cells into shards so that the cells of each shard are a contiguous run. Throws `BAD_ARGUMENT` for sizes that are not
  * positive integers, `LIMIT` for cells too large for Blosc.
  */
-export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizing = {}): ShardGrid {
+export function chooseShards(cells: CellGrid, itemSize: number, sizing: ShardSizing = {}): ShardGrid {
   const cellBytes = fullCellItems(cells) * itemSize;
   if (cellBytes > MAX_CHUNK_BYTES) {
     throw new SuperchunkError("LIMIT", `a chunk of ${cellBytes} bytes is more than a Blosc chunk holds`, {

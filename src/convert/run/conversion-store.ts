@@ -23,13 +23,13 @@ import type {
 } from "../../store/types.ts";
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
 import type { Receipt } from "../pipeline.ts";
-import { readPieces } from "../targets/zarr-objects.ts";
+import { readObjectPieces } from "../targets/zarr-objects.ts";
 
 interface ConversionStoreOptions {
   isDocument(key: string): boolean;
   /** True if whole files get their names only when they are published. */
   readonly hidesFiles: boolean;
-  readonly publisher: Publisher;
+  readonly publisher: DocumentPublisher;
   readonly onReceipt: ((receipt: Receipt) => void) | undefined;
 }
 
@@ -189,7 +189,7 @@ export async function moveObject(
     return;
   }
   const { size = 0 } = (await store.stat(from, { signal })) ?? {};
-  await store.put(to, readPieces(store, from, { offset: 0, nbytes: size }, signal), { signal });
+  await store.put(to, readObjectPieces(store, from, { offset: 0, nbytes: size }, signal), { signal });
   await store.delete(from, { signal });
 }
 
@@ -206,14 +206,14 @@ async function summed(source: PutSource): Promise<{ pieces: PutSource; sum: () =
 }
 
 /** Takes the objects of conversions. */
-export interface Publisher {
+export interface DocumentPublisher {
   putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo>;
   /** Puts a document, after all objects put so far. Resolves with its size in bytes. */
   putDocument(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<number>;
 }
 
 /** Makes every object durable when its call resolves: for few large objects. */
-export function publishDirectly(store: WritableStore): Publisher {
+export function publishDirectly(store: WritableStore): DocumentPublisher {
   return {
     putObject: (key, source, options) => store.put(key, source, options),
     putDocument: async (key, bytes, signal) => (await store.put(key, bytes, { signal })).size,
@@ -228,7 +228,7 @@ const MANY_WAITING_BYTES = 64 * 1024 * 1024;
  * Collects small objects and makes them durable together; documents wait until the objects before them are durable. For many
  * small conversions, which would otherwise mostly wait for single syncs. Needs a store with `sync`.
  */
-export class BatchPublisher implements Publisher {
+export class BatchPublisher implements DocumentPublisher {
   readonly #store: WritableStore;
   #written: string[] = [];
   #documents: [key: string, bytes: Uint8Array][] = [];

@@ -28,7 +28,7 @@ import {
   emptyDestination,
   recordKey,
 } from "./destination.ts";
-import { describedIn, HANDED, type Helpers, MANY_SOURCES } from "./helpers.ts";
+import { HANDED, type Helpers, MANY_SOURCES, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
   failuresOf,
@@ -47,7 +47,7 @@ const OPENED_AHEAD = 32;
 /** Places are recorded as ours in steps: each covers 1/STEPS of the sources before it. */
 const STEPS = 20;
 
-export interface Sources {
+export interface SourceList {
   readonly items: readonly SourceItem[];
   /** Identifies the conversion: the same names mean the same conversion. */
   readonly names: readonly string[];
@@ -111,7 +111,7 @@ export interface Conversion {
 export function conversionOf(
   target: Target,
   destination: Destination,
-  sources: Sources,
+  sources: SourceList,
   asked: ConvertOptions,
   helpers?: Helpers,
 ): Conversion {
@@ -208,7 +208,7 @@ export function conversionOf(
           else if (done === undefined) {
             left.push([index, item]);
             continue;
-          } else conclude(index, item, { ...done, described: describedIn(done.described) });
+          } else conclude(index, item, { ...done, described: parseDescribed(done.described) });
           taken++;
           advance(index, item);
         }

@@ -31,7 +31,14 @@ import {
   type SourceRun,
   type Target,
 } from "../pipeline.ts";
-import { archiveItem, collectItems, findColumns, findNodes, isArchive, zarrItems } from "../sources/items.ts";
+import {
+  archiveItem,
+  collectSources,
+  findColumns,
+  findNodes,
+  isArchive,
+  zarrItems,
+} from "../sources/items.ts";
 import { ARROW } from "../targets/arrow.ts";
 import { BCOLZ } from "../targets/bcolz.ts";
 import { BLOSCPACK } from "../targets/bloscpack.ts";
@@ -41,8 +48,8 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { conversionOf, placeAt, type Sources } from "./conversion.ts";
-import { assertApart, checkDestination, refuseExisting } from "./destination.ts";
+import { conversionOf, placeAt, type SourceList } from "./conversion.ts";
+import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
 /** Implements the exported `convert`. */
@@ -64,7 +71,7 @@ export async function convertWith(
   const started = performance.now();
   const target = targetOf(options.to);
   const { store, path = "" } = destination;
-  for (const each of placesOf(source)) if (each.store === store) assertApart(each.path, path);
+  for (const each of placesOf(source)) if (each.store === store) refuseOverlapping(each.path, path);
   // A folder of a million archives takes minutes to walk.
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
@@ -130,7 +137,7 @@ export async function sourcesOf(
   source: ConvertSource,
   target: Target,
   options: ConvertOptions,
-): Promise<Sources> {
+): Promise<SourceList> {
   const { signal } = options;
   const nothing = (path: string): SuperchunkError =>
     new SuperchunkError(
@@ -142,7 +149,7 @@ export async function sourcesOf(
     );
   if (isList(source)) return oneSource({ kind: "joined", archives: source }, source.map(describe).join(", "));
   if ("items" in source) {
-    const items = await collectItems(source.items, nothing(source.names[0] ?? ""));
+    const items = await collectSources(source.items, nothing(source.names[0] ?? ""));
     return { items, names: source.names, isTree: true };
   }
   if ("kind" in source && source.kind === "joined")
@@ -152,7 +159,7 @@ export async function sourcesOf(
     if (await isArchive(source.store, source.path, { signal }))
       return sourcesOf(await open(source.store, source.path, openOptions(options)), target, options);
     const find = target.isHierarchy ? findNodes : findColumns;
-    const items = await collectItems(find(source, openOptions(options)), nothing(name));
+    const items = await collectSources(find(source, openOptions(options)), nothing(name));
     const [only] = items;
     const isOne = items.length === 1 && only?.node === "";
     return { items, names: [name], isTree: !isOne };
@@ -161,7 +168,7 @@ export async function sourcesOf(
     refuseLayout(options);
   if (!target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup)) {
     const { store, path } = source;
-    const items = await collectItems(
+    const items = await collectSources(
       zarrItems({ store, path, node: "" }, async () => source),
       nothing(name),
     );
@@ -178,7 +185,7 @@ function openOptions({ signal, damaged, onDamage, openPlace }: ConvertOptions): 
   return { signal, damaged, onDamage, openPlace };
 }
 
-function oneSource(source: OpenedSource, path: string): Sources {
+function oneSource(source: OpenedSource, path: string): SourceList {
   const item = { path, node: "", notes: [], open: async () => source };
   return { items: [item], names: [path], isTree: false };
 }

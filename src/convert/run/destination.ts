@@ -318,7 +318,7 @@ export async function deleteTree(
  * Refuses a destination that is the source, is inside it, or contains it. If the stores differ, the caller passes comparable
  * locations (absolute real paths). Throws `CONFLICT`.
  */
-export function assertApart(source: string, destination: string): void {
+export function refuseOverlapping(source: string, destination: string): void {
   const contains = (outer: string, inner: string): boolean =>
     outer === inner || outer === "" || inner.startsWith(`${outer}/`);
   if (!contains(source, destination) && !contains(destination, source)) return;

@@ -50,7 +50,7 @@ export interface Helpers {
 }
 
 /** Parses the documents of a source. */
-export function describedIn(
+export function parseDescribed(
   described: readonly (readonly [path: string, document: string])[],
 ): (readonly [path: string, document: JsonObject])[] {
   return described.map(([path, text]) => [path, parseJson(text, path) as JsonObject]);

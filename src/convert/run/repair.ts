@@ -7,7 +7,7 @@
  */
 import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
-import { lengthOf } from "../../archive/salvage/holes.ts";
+import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -23,7 +23,7 @@ import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/
 import { surveyZarrArray } from "../../zarr/read/damaged.ts";
 import { openZarr } from "../../zarr/read/open.ts";
 import type { ConvertFormat } from "../pipeline.ts";
-import { readPieces } from "../targets/zarr-objects.ts";
+import { readObjectPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
 
 export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
@@ -97,7 +97,7 @@ export async function repairArray(
     survey = await surveyArchive(store, path, options);
     const { holes, problems, rowsBefore } = survey;
     const policy = options.holes ?? "fill";
-    const kept = options.holes === undefined ? survey.rows : lengthOf(survey.kept(policy));
+    const kept = options.holes === undefined ? survey.rows : countRows(survey.kept(policy));
     const lost = [...holes.map(describeHole), ...cutOff(survey, options.holes), ...survey.lost];
     const report = {
       rowsBefore,
@@ -378,7 +378,7 @@ async function copyBelow(source: CopySource, from: string, target: WritableStore
     if (kind === "folder") return copyBelow(source, key, target, made);
     if (source.isGone?.(key) === true) return;
     const nbytes = (await store.stat(key))?.size ?? 0;
-    await target.put(made, readPieces(store, key, { offset: 0, nbytes }), { durable: true });
+    await target.put(made, readObjectPieces(store, key, { offset: 0, nbytes }), { durable: true });
   };
   const documents: ListEntry[] = [];
   for await (const entry of store.list(from)) {

@@ -16,7 +16,7 @@ import { isLongDouble } from "../../zarr/document/zarr-dtype.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import {
-  bloscSettings,
+  bloscSettingsOf,
   type CopyingEncoder,
   copyableChunks,
   type OfferedChunks,
@@ -128,7 +128,7 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
     settings:
       source instanceof ZarrArray
-        ? { ...compressionOf(bloscSettings(source)), typesize: zarrTypesize(source.dtype) }
+        ? { ...compressionOf(bloscSettingsOf(source)), typesize: zarrTypesize(source.dtype) }
         : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
     stream: (options) => source.streamBytes(options),

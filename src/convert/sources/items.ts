@@ -199,7 +199,7 @@ function failedItem(path: string, node: string, error: SuperchunkError): SourceI
 /**
  * Collects all sources before anything is written, and checks that no two go to the same place. Throws `NOT_FOUND`, `BAD_ARGUMENT`.
  */
-export async function collectItems(
+export async function collectSources(
   items: AsyncIterable<SourceItem>,
   missing: SuperchunkError,
 ): Promise<SourceItem[]> {

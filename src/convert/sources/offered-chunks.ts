@@ -174,7 +174,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
     return found;
   };
   const fill = (): Promise<Uint8Array> => {
-    const { cname = "lz4", shuffle = "noshuffle" } = bloscSettings(array);
+    const { cname = "lz4", shuffle = "noshuffle" } = bloscSettingsOf(array);
     const items = repeatItem(array.model.fillItem, new Uint8Array(chunkBytes));
     return encode(items, { cname, shuffle, typesize: zarrTypesize(array.dtype) });
   };
@@ -208,7 +208,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
   };
 }
 
-export function bloscSettings({ model }: ZarrArray): Pick<EncodeOptions, "cname" | "clevel" | "shuffle"> {
+export function bloscSettingsOf({ model }: ZarrArray): Pick<EncodeOptions, "cname" | "clevel" | "shuffle"> {
   const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
   return (blosc?.v3?.["configuration"] ?? {}) as Pick<EncodeOptions, "cname" | "clevel" | "shuffle">;
 }

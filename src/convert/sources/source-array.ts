@@ -236,7 +236,7 @@ function shapeOf(document: JsonObject): readonly number[] {
  * Throws `BAD_ARGUMENT` if the names that the caller gave fit none of the arrays; returns notes on single arrays that they do
  * not fit.
  */
-export function checkNames(
+export function checkDimensionNames(
   given: Names | undefined,
   shapes: readonly (readonly number[])[],
   path: string,

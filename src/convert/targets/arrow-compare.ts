@@ -4,12 +4,12 @@
  */
 import { rawValues, readBatches } from "../../arrow/read.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { TableColumn } from "./table-columns.ts";
-import { differs, firstDifference } from "./table-compare.ts";
+import type { SchemaColumn } from "./table-columns.ts";
+import { differs, firstUnlikeRow } from "./table-compare.ts";
 
 /** Throws `BAD_FIELD` for the first value of a file that differs from the source's, and for another number of rows. */
 export async function compareArrow(
-  columns: readonly TableColumn[],
+  columns: readonly SchemaColumn[],
   store: ReadableStore,
   key: string,
   signal: AbortSignal | undefined,
@@ -23,7 +23,7 @@ export async function compareArrow(
       const [batch] = table.getChildAt(i).data;
       const bytes = await column.column.rows(row, Math.min(rows, row + table.numRows), signal);
       const values = batch === undefined ? [] : rawValues(batch);
-      const found = firstDifference(column, bytes, values, table.numRows);
+      const found = firstUnlikeRow(column, bytes, values, table.numRows);
       if (found !== undefined) throw differs(path, column.schema.node.name, { offset: row + found });
     }
     row += table.numRows;

@@ -5,7 +5,7 @@ import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
 import {
   metadataOf,
   pandasMetadata,
-  type TableColumn,
+  type SchemaColumn,
   tableColumn,
   typeSettings,
   withMinutes,
@@ -42,12 +42,12 @@ export const ARROW: ColumnFormat = {
   },
 };
 
-function tableColumns(piece: Piece, options: ConvertOptions): TableColumn[] {
+function tableColumns(piece: Piece, options: ConvertOptions): SchemaColumn[] {
   return piece.columns.map((column) => tableColumn(column, piece, options));
 }
 
 async function* fileBytes(
-  columns: readonly TableColumn[],
+  columns: readonly SchemaColumn[],
   piece: Piece,
   context: PieceContext,
 ): AsyncGenerator<Uint8Array> {
@@ -72,7 +72,7 @@ async function* fileBytes(
 }
 
 /** Rows of a batch: a multiple of the longest chunk length of the columns. */
-function batchRows(columns: readonly TableColumn[]): number {
+function batchRows(columns: readonly SchemaColumn[]): number {
   const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
   const widest = Math.max(1, ...columns.map(({ rowBytes }) => rowBytes));
   return Math.max(1, Math.floor(BATCH_BYTES / widest / longest)) * longest;

@@ -5,7 +5,7 @@
 import { openParquet } from "../../parquet/open.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type FileColumn, rowCount } from "./parquet-pages.ts";
-import { differs, firstDifference } from "./table-compare.ts";
+import { differs, firstUnlikeRow } from "./table-compare.ts";
 
 /** Approximate bytes of the rows compared at a time. */
 const STEP_BYTES = 4 << 20;
@@ -31,7 +31,7 @@ export async function compareFile(
         const end = Math.min(rowEnd, first + step);
         const values = await scan.readColumn({ column: name, rowStart: first, rowEnd: end });
         const bytes = await column.column.rows(first, end, signal);
-        const row = firstDifference(column, bytes, values, end - first);
+        const row = firstUnlikeRow(column, bytes, values, end - first);
         if (row !== undefined) throw differs(path, name, { offset: first + row });
       }
   }

@@ -95,7 +95,7 @@ const SMALL = 4 * 1024;
  * The pieces of a shard, with chunks in the given order; `slotOf(k)` is the index slot of the k-th. A chunk's memory may be
  * reused once the next one is requested; so may a piece's.
  */
-export async function* shardPieces(
+export async function* piecesOfShard(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   capacity: number,
   slotOf: (k: number) => number = (k) => k,

@@ -23,7 +23,7 @@ const DAILY_SCALE = 1000;
 const ONLY_COLUMN = "value";
 
 /** A column, its type, and the bytes of a row. */
-export interface TableColumn {
+export interface SchemaColumn {
   readonly column: Column;
   readonly schema: ColumnSchema;
   readonly rowBytes: number;
@@ -39,7 +39,7 @@ export function typeSettings({ parquet }: ConvertOptions): JsonObject {
 }
 
 /** A column as it is written. @throws UNSUPPORTED for a dtype without a type */
-export function tableColumn(column: Column, piece: Piece, options: ConvertOptions): TableColumn {
+export function tableColumn(column: Column, piece: Piece, options: ConvertOptions): SchemaColumn {
   const [, ...rowShape] = column.shape;
   const scale = priceScale(piece, options);
   const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
@@ -127,7 +127,7 @@ function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): 
 }
 
 export function pandasMetadata(
-  columns: readonly TableColumn[],
+  columns: readonly SchemaColumn[],
   rows: number,
   notText: ReadonlySet<Leaf> = new Set(),
 ): string {

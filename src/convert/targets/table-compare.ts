@@ -1,11 +1,13 @@
 /** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
+
 import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
-import type { Conversion, Leaf, SchemaNode } from "../../parquet/schema.ts";
+import type { Leaf, SchemaNode, ValueConversion } from "../../parquet/schema.ts";
 import { fromHalf } from "../../parquet/statistics.ts";
 import { swapItems } from "../../values/copy-items.ts";
-import type { TableColumn } from "./table-columns.ts";
+import { NOT_A_TIME } from "../../values/values.ts";
+import type { SchemaColumn } from "./table-columns.ts";
 
 /** The error for values that differ from the source's. */
 export function differs(
@@ -30,8 +32,8 @@ export function differs(
  * @param bytes rows as the source has them
  * @param values what a reader returns for each row: dates as counts, strings as bytes, lists as arrays, structs as records
  */
-export function firstDifference(
-  { schema: { node }, rowBytes }: TableColumn,
+export function firstUnlikeRow(
+  { schema: { node }, rowBytes }: SchemaColumn,
   bytes: Uint8Array,
   values: ArrayLike<unknown>,
   rows: number,
@@ -79,8 +81,6 @@ function isBigEndian(dtype: DType): boolean {
   return "byteOrder" in dtype && dtype.byteOrder === "big";
 }
 
-const NAT = -(2n ** 63n);
-
 function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown): boolean {
   const { dtype, itemSize, kind, conversion, nullable } = leaf;
   const little = !isBigEndian(dtype);
@@ -89,13 +89,13 @@ function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown):
   if (dtype.kind === "bool") return found === (view.getUint8(place) !== 0);
   if (dtype.kind === "float") return Object.is(floatAt(view, place, itemSize, little), found);
   const value = integerAt(view, place, itemSize, dtype.kind !== "uint", little);
-  if (nullable && value === NAT) return found === null || found === undefined;
+  if (nullable && value === NOT_A_TIME) return found === null || found === undefined;
   if (typeof found !== "number" && typeof found !== "bigint") return false;
   return isSameCount(conversion, value, found);
 }
 
 /** Compares a count of the source with the converted value, turned back. */
-function isSameCount(conversion: Conversion, value: bigint, found: number | bigint): boolean {
+function isSameCount(conversion: ValueConversion, value: bigint, found: number | bigint): boolean {
   switch (conversion.kind) {
     case "multiply":
       return BigInt(found) === value * conversion.factor;

@@ -24,7 +24,7 @@ import { isEntryDocument } from "../../zarr/document/metadata-v3.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import {
-  encodeJson,
+  encodeTransformerJson,
   refuseFilters,
   type TransformerSpecification,
   transformerDocument,
@@ -91,7 +91,7 @@ async function planHierarchy(
       : [
           {
             key: joinKey(base, documentKey(inHierarchy, "group")),
-            bytes: encodeJson({
+            bytes: encodeTransformerJson({
               attributes: keepFloats(
                 { ...archive.attrs, column_order: jobs.map(({ name }) => name) },
                 archive.attrs,
@@ -215,10 +215,10 @@ function arrayRun(job: ArrayJob, base: string): ArrayRun {
       return true;
     },
     documents: [
-      { key: joinKey(base, "zarr.json"), bytes: encodeJson(ENTRY_DOCUMENT) },
+      { key: joinKey(base, "zarr.json"), bytes: encodeTransformerJson(ENTRY_DOCUMENT) },
       {
         key: joinKey(base, documentKey(path, "array")),
-        bytes: encodeJson(transformerDocument(specification)),
+        bytes: encodeTransformerJson(transformerDocument(specification)),
       },
     ],
     async compare(store, signal) {

@@ -16,7 +16,7 @@ import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
-import { type ChunkPlace, placeDetails, readPlace, ShardCache } from "../../zarr/read/shard-cache.ts";
+import { type EncodedPlace, placeDetails, readPlace, ShardCache } from "../../zarr/read/shard-cache.ts";
 import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
@@ -100,7 +100,7 @@ function objectWriter(
       if (info === undefined) return false;
       const whole = { ...place, nbytes: info.size };
       if (recoder === undefined) {
-        const pieces = readPieces(store, from, whole, signal);
+        const pieces = readObjectPieces(store, from, whole, signal);
         await context.store.put(task.key, pieces, { signal });
         counts[await kindOf(from)]++;
       } else {
@@ -141,7 +141,7 @@ interface ShardChunk {
   readonly pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
-type SlotPlace = ChunkPlace & ShardEntry & { readonly slot: number };
+type SlotPlace = EncodedPlace & ShardEntry & { readonly slot: number };
 
 function* copies(
   store: ReadableStore,
@@ -149,7 +149,7 @@ function* copies(
   signal: AbortSignal | undefined,
 ): Generator<ShardChunk> {
   for (const { key, slot, offset, nbytes } of places)
-    yield { slot, nbytes, pieces: readPieces(store, key, { offset, nbytes }, signal) };
+    yield { slot, nbytes, pieces: readObjectPieces(store, key, { offset, nbytes }, signal) };
 }
 
 async function* recoded(
@@ -173,7 +173,7 @@ async function* recoded(
 }
 
 /** Decodes a stored chunk with the array's codecs and encodes it with those of its new document. */
-type Recoder = (encoded: Uint8Array, place: ChunkPlace, context: TaskContext) => Promise<Uint8Array>;
+type Recoder = (encoded: Uint8Array, place: EncodedPlace, context: TaskContext) => Promise<Uint8Array>;
 
 function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recoding): Recoder {
   const { stages } = leafOf(array.model.chain);
@@ -192,7 +192,7 @@ function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recod
 }
 
 /** A range of an object in pieces of bounded size. Throws `TRUNCATED`. */
-export async function* readPieces(
+export async function* readObjectPieces(
   store: ReadableStore,
   key: string,
   { offset, nbytes }: ShardEntry,

@@ -48,7 +48,7 @@ import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
 import { chunksOfCells } from "../sources/chunk-source.ts";
 import type { SourceArray } from "../sources/source-array.ts";
-import { shardKey, shardPieces } from "./shard-files.ts";
+import { piecesOfShard, shardKey } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
 
 export const ZARR: Target = {
@@ -197,7 +197,7 @@ async function writeShard(
   const work = { job, layout, counts, encoder, signal, onChunk: advance };
   const chunks = chunksOfCells(work, shardCells(layout.shards, shard));
   const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
-  const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
+  const source = layout.sharded ? piecesOfShard(chunks, layout.shards.capacity, slots) : chunks;
   await store.put(key, source, { signal });
 }
 

@@ -11,8 +11,8 @@ import {
   type BucketAccess,
   type BucketClient,
   type Call,
+  type ClientFailure,
   describeObject,
-  type Failure,
   loadPackage,
   MARK,
   type Provider,
@@ -218,7 +218,7 @@ function settings({ mark, ifAbsent, ifVersion }: Putting, call: Call): object {
   return { ...call, metadata: { [MARK]: mark }, conditions };
 }
 
-function failureOf(error: unknown): Failure {
+function failureOf(error: unknown): ClientFailure {
   if (!(error instanceof Error)) return { name: String(error), status: undefined };
   const { name, code, statusCode } = error as { name: string; code?: unknown; statusCode?: unknown };
   const isOfIdentity = /CredentialUnavailable|AuthenticationRequired|AggregateAuthentication/.test(name);

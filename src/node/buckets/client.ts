@@ -76,7 +76,7 @@ export interface BucketClient {
 }
 
 /** A failure of a client. */
-export interface Failure {
+export interface ClientFailure {
   /** The server's or the client's name for it: `NoSuchKey`, `AccessDenied`, `ECONNREFUSED`. */
   readonly name: string;
   /** Undefined if there was no answer. */
@@ -97,7 +97,7 @@ export interface Provider {
   server(): string;
   /** Loads the client's package. Throws `UNSUPPORTED` if it is not installed, `BAD_ARGUMENT` for bad settings. */
   connect(): Promise<BucketClient>;
-  failureOf(error: unknown): Failure;
+  failureOf(error: unknown): ClientFailure;
 }
 
 /** The metadata key by which a writer recognizes its own put. Azure allows no hyphen in it. */

@@ -13,8 +13,8 @@ import {
   type BucketAccess,
   type BucketClient,
   type Call,
+  type ClientFailure,
   describeObject,
-  type Failure,
   loadPackage,
   MARK,
   type MarkedInfo,
@@ -238,7 +238,7 @@ async function orAbort<T>(asked: Promise<T>, signal: AbortSignal | undefined): P
   return Promise.race([asked, aborted]).finally(() => signal.removeEventListener("abort", stop));
 }
 
-function failureOf(error: unknown): Failure {
+function failureOf(error: unknown): ClientFailure {
   // Resumable uploads fail with objects that are not errors.
   if (typeof error !== "object" || error === null) return { name: String(error), status: undefined };
   const { code, status: own, message = "" } = error as { code?: unknown; status?: unknown; message?: string };

@@ -9,8 +9,8 @@ import { formatRange } from "../../store/http-response.ts";
 import {
   type BucketClient,
   type Call,
+  type ClientFailure,
   describeObject,
-  type Failure,
   loadPackage,
   MARK,
   type Provider,
@@ -207,7 +207,7 @@ function conditions({ ifAbsent, ifVersion }: Omit<Putting, "mark">): {
   return ifAbsent === true ? { IfNoneMatch: "*" } : {};
 }
 
-function failureOf(error: unknown): Failure {
+function failureOf(error: unknown): ClientFailure {
   if (typeof error !== "object" || error === null) return { name: String(error), status: undefined };
   const {
     name: given,

@@ -336,7 +336,7 @@ const MAX_PENDING = 16 << 20;
  */
 const SYNC_EVERY = 32 << 20;
 
-export interface WriteOptions {
+export interface FileWriteOptions {
   /** Path of the file. */
   readonly path: string;
   /** The caller will sync the file, so long files are synced on the way. */
@@ -362,7 +362,7 @@ interface SourceWriter {
 }
 
 /** Writes a whole source from the start of a file. Resolves with its size. No write is under way when the promise settles. */
-async function writeSource(file: number, source: PutSource, options: WriteOptions): Promise<number> {
+async function writeSource(file: number, source: PutSource, options: FileWriteOptions): Promise<number> {
   const { signal } = options;
   const writer = chooseWriter(file, source, options);
   if (writer.rooms !== undefined) offerRooms(source, writer.rooms);
@@ -378,7 +378,7 @@ async function writeSource(file: number, source: PutSource, options: WriteOption
   return writer.size;
 }
 
-function chooseWriter(file: number, source: PutSource, options: WriteOptions): SourceWriter {
+function chooseWriter(file: number, source: PutSource, options: FileWriteOptions): SourceWriter {
   const { path, durable, temporary, direct } = options;
   const length = knownLength(source);
   return length >= STAGE && !temporary && direct.isWorthTrying

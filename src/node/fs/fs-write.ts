@@ -9,7 +9,7 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { encodePlaces } from "../../codec/encode/encode-kernel.ts";
+import { encodeIntoPlaces } from "../../codec/encode/encode-kernel.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
@@ -92,7 +92,7 @@ function takeStages(): Stages {
   if (kept !== undefined) return kept;
   const length = STAGE + BEHIND;
   try {
-    return { buffers: encodePlaces(length), isAligned: true };
+    return { buffers: encodeIntoPlaces(length), isAligned: true };
   } catch (error) {
     // A process may have a limited address space, and engines reserve much of it for each such memory.
     if (!(error instanceof RangeError || isSuperchunkError(error, "LIMIT"))) throw error;

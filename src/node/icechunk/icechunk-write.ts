@@ -17,7 +17,7 @@ import { joinKey } from "../../store/key.ts";
 import { encodeDocument } from "../../zarr/document/make-v3.ts";
 import { keepContainers } from "../references.ts";
 import {
-  Draft,
+  CommitDraft,
   explainIcechunk,
   openRepository,
   PART,
@@ -63,7 +63,7 @@ export async function writeIcechunk(
   const containers: readonly Container[] = [...new Containers(options.containers)];
   const purpose = options.update === true ? "update" : "create";
   const repository = await openRepository(location, purpose, { ...options, containers });
-  const draft = await Draft.begin(repository, options.branch ?? "main").catch((error: unknown) => {
+  const draft = await CommitDraft.begin(repository, options.branch ?? "main").catch((error: unknown) => {
     throw explainIcechunk(error, location);
   });
   try {
@@ -107,7 +107,7 @@ export async function writeIcechunk(
 }
 
 /** Writes documents and chunks into a draft, many references at a time. `where`: the repository in messages. */
-function writeReferences(draft: Draft, where: string, refersAgain: boolean) {
+function writeReferences(draft: CommitDraft, where: string, refersAgain: boolean) {
   /** Chunks that were left unchanged. */
   let kept = 0;
   let node = "";

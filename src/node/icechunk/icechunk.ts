@@ -308,8 +308,8 @@ const MANIFESTS: JsonObject = {
   },
 };
 
-/** Changes to a branch that readers do not see until {@link Draft.publish}. */
-export class Draft {
+/** Changes to a branch that readers do not see until {@link CommitDraft.publish}. */
+export class CommitDraft {
   readonly #repository: Icechunk.Repository;
   readonly #branch: string;
   readonly #base: string;
@@ -325,8 +325,8 @@ export class Draft {
     this.#session = session;
   }
 
-  static async begin(repository: Icechunk.Repository, branch: string): Promise<Draft> {
-    return new Draft(repository, branch, await repository.writableSession(branch));
+  static async begin(repository: Icechunk.Repository, branch: string): Promise<CommitDraft> {
+    return new CommitDraft(repository, branch, await repository.writableSession(branch));
   }
 
   /** The store to change: a new one after every part. */

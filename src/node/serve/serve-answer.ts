@@ -14,7 +14,7 @@ import { encodeKey } from "../../store/key.ts";
 import type { ParquetView } from "../../view/parquet-view.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
 import { type PageBody, PageFiles } from "./page-files.ts";
-import type { Caller, Gate, Place, ServeBuffers } from "./serve-gate.ts";
+import type { AnswerGate, AnswerPlace, Caller, ServeBuffers } from "./serve-gate.ts";
 import { listingJson, listingPage, servedMessage, servedNodes } from "./serve-listing.ts";
 
 /** Shorter documents are not compressed. */
@@ -37,7 +37,7 @@ export interface AnswerContext {
   readonly page: PageFiles | undefined;
   /** Archives as Parquet files; undefined if only a view is served. */
   readonly tables: ParquetView | undefined;
-  readonly gate: Gate;
+  readonly gate: AnswerGate;
   readonly buffers: ServeBuffers;
   /** Address of the view's root, with a final `/`. */
   readonly url: string;
@@ -82,7 +82,7 @@ export async function answer(
     isSmall: isListing(path) || isDocument(path),
     end: () => request.socket.destroy(),
   };
-  let place: Place | undefined;
+  let place: AnswerPlace | undefined;
   try {
     place = await context.gate.enter(caller, gone.signal);
   } catch {
@@ -177,7 +177,7 @@ async function send(
   request: IncomingMessage,
   response: ServerResponse,
   body: Body,
-  place: Place,
+  place: AnswerPlace,
 ): Promise<void> {
   const { type, isText, policy } = body;
   let { bytes } = body;
@@ -204,7 +204,7 @@ function sendStored(
   request: IncomingMessage,
   response: ServerResponse,
   { info, read }: Extract<PageBody, { info: unknown }>,
-  place: Place,
+  place: AnswerPlace,
 ): Promise<void> {
   const etag = `"${createHash("sha1").update(info.version).digest("base64url")}"`;
   const headers = headersOf("application/octet-stream");
@@ -221,7 +221,7 @@ function sendStored(
 interface AskedParquet {
   readonly path: string;
   readonly tables: ParquetView;
-  readonly place: Place;
+  readonly place: AnswerPlace;
   readonly signal: AbortSignal;
 }
 
@@ -273,7 +273,7 @@ interface Whole {
   readonly headers: Record<string, string | number>;
   readonly etag: string;
   readonly size: number;
-  readonly place: Place;
+  readonly place: AnswerPlace;
 }
 
 /** Sends what conditions and ranges select of an object. `cut` returns the bytes `[first, end)` of it, or pieces of them. */
@@ -310,7 +310,7 @@ async function sendStream(
   response: ServerResponse,
   status: number,
   headers: Readonly<Record<string, string | number>>,
-  { pieces, place }: { readonly pieces: AsyncIterableIterator<Uint8Array>; readonly place: Place },
+  { pieces, place }: { readonly pieces: AsyncIterableIterator<Uint8Array>; readonly place: AnswerPlace },
 ): Promise<void> {
   let held = 0;
   for await (const piece of pieces) {
@@ -336,7 +336,7 @@ async function sendStream(
 }
 
 /** Sends a body piece by piece, and reports each accepted piece to the place. Waits as {@link end}. */
-function sendPieces(response: ServerResponse, bytes: Uint8Array, place: Place): Promise<void> {
+function sendPieces(response: ServerResponse, bytes: Uint8Array, place: AnswerPlace): Promise<void> {
   if (response.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     response.once("close", resolve);

@@ -42,7 +42,7 @@ export interface Caller {
 }
 
 /** The place of one answer. */
-export interface Place {
+export interface AnswerPlace {
   /** Counts the bytes that the answer holds from now on, and starts waiting for its client to accept them. */
   hold(bytes: number): void;
   /** The client has accepted some of them. */
@@ -72,7 +72,7 @@ interface Waiter {
 }
 
 /** Admits requests: among those allowed to enter, the oldest one of the address with the fewest places. */
-export class Gate {
+export class AnswerGate {
   readonly #limits: GateLimits;
   readonly #lanes: readonly [Lane, Lane];
   /** In order of arrival. */
@@ -91,7 +91,7 @@ export class Gate {
    * Waits for a place; undefined if the connection already has too many waiting requests. Throws the signal's reason if the
    * client stops waiting for the answer.
    */
-  async enter(caller: Caller, signal: AbortSignal): Promise<Place | undefined> {
+  async enter(caller: Caller, signal: AbortSignal): Promise<AnswerPlace | undefined> {
     signal.throwIfAborted();
     if (this.#waiting.length === 0 && this.#canEnter(caller)) return this.#place(caller);
     const own = this.#waiting.filter(({ caller: { connection } }) => connection === caller.connection);
@@ -173,7 +173,7 @@ export class Gate {
     }
   }
 
-  #place(caller: Caller): Place {
+  #place(caller: Caller): AnswerPlace {
     const lane = this.#laneOf(caller);
     const { address, connection } = caller;
     const answer: Answer = { caller, movedAt: undefined, bytes: 0 };

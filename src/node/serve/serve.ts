@@ -17,7 +17,7 @@ import { placeOpener } from "../open.ts";
 import { encoderOf } from "../threads/threads.ts";
 import { PageFiles } from "./page-files.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
-import { Gate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
+import { AnswerGate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
 
 /** Connections at a time; if all are busy, further ones are closed immediately. */
 const MOST_CONNECTIONS = 512;
@@ -116,7 +116,7 @@ async function serveOne(
 ): Promise<ServedView> {
   const { host = "127.0.0.1", port = 0, cors, allowedHosts, onError } = options;
   const isOwn = makeHostCheck(host, allowedHosts);
-  const gate = new Gate(options.limits);
+  const gate = new AnswerGate(options.limits);
   const connections = new Connections();
   let context: AnswerContext | undefined;
   const server = createServer(

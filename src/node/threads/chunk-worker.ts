@@ -34,11 +34,11 @@ import {
   type DecodePlaces,
   type EncodeJob,
   FACTS,
-  type Job,
-  type Order,
   openTargets,
-  type Reply,
   type ShardJob,
+  type ThreadJob,
+  type ThreadOrder,
+  type ThreadReply,
   unpackPlaces,
 } from "./thread-messages.ts";
 
@@ -56,7 +56,7 @@ const stores = new Map<number, FolderReader>();
 /** Read buffers, reused. */
 const buffers: Uint8Array[] = [];
 
-async function run(job: Job, signal: AbortSignal): Promise<Reply> {
+async function run(job: ThreadJob, signal: AbortSignal): Promise<ThreadReply> {
   try {
     if (job.kind === "shard") return await runShard(job, signal);
     return job.kind === "encode" ? await runEncode(job) : await runDecode(job);
@@ -66,7 +66,7 @@ async function run(job: Job, signal: AbortSignal): Promise<Reply> {
 }
 
 /** The chunks of the pieces up to the first one that cannot be encoded. */
-async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<Reply> {
+async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<ThreadReply> {
   const native = blosc === "native" ? await loadNativeBlosc() : undefined;
   const facts: number[] = [];
   let [from, to] = [0, 0];
@@ -83,17 +83,17 @@ async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<R
   return { buffers: [], facts: Float64Array.from(facts) };
 }
 
-async function runShard(job: ShardJob, signal: AbortSignal): Promise<Reply> {
+async function runShard(job: ShardJob, signal: AbortSignal): Promise<ThreadReply> {
   // Loaded on demand, because it needs all the code for Zarr.
   const { writeShard } = await import("./shard-job.ts");
   await writeShard(job, signal);
   return { buffers: [], facts: new Float64Array(0) };
 }
 
-async function runDecode(job: DecodeJob): Promise<Reply> {
+async function runDecode(job: DecodeJob): Promise<ThreadReply> {
   const facts: number[] = [];
   const outputs: ArrayBuffer[] = [];
-  let error: Reply["error"];
+  let error: ThreadReply["error"];
   try {
     const decode: DecodeChunk | undefined =
       job.blosc === "native" ? (await loadNativeBlosc()).decode : undefined;
@@ -251,7 +251,7 @@ let turn: Promise<void> = Promise.resolve();
 /** The abort controllers of unanswered jobs. */
 const stops = new Map<number, AbortController>();
 
-parentPort?.on("message", (message: Order) => {
+parentPort?.on("message", (message: ThreadOrder) => {
   const { id } = message;
   if ("cancelled" in message) {
     stops.get(id)?.abort();

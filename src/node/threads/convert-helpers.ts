@@ -6,7 +6,7 @@ import { availableParallelism } from "node:os";
 import type { ConvertOptions } from "../../convert/pipeline.ts";
 import type { HandedOutcome, HandedSource, Helper, Helpers } from "../../convert/run/helpers.ts";
 import { type PackedError, unpackError } from "../../errors.ts";
-import { packOptions, type SharedOptions } from "../../plan/plan.ts";
+import { type PackedOptions, packOptions } from "../../plan/plan.ts";
 import { isRemote } from "../locate.ts";
 import type { BloscChoice } from "./thread-messages.ts";
 import type { ThreadOptions } from "./threads.ts";
@@ -21,7 +21,7 @@ export type HelperJob =
       readonly kind: "begin";
       readonly from: readonly string[];
       readonly to: string;
-      readonly options: SharedOptions;
+      readonly options: PackedOptions;
       readonly blosc: BloscChoice | undefined;
       readonly isResumed: boolean;
     }

@@ -26,7 +26,7 @@ import {
   FACTS,
   packPlaces,
   packTogether,
-  type Reply,
+  type ThreadReply,
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -56,7 +56,7 @@ const TUNING: ThreadTuning = {
 
 interface Slot {
   readonly batch: Batch;
-  readonly reply: Promise<Reply>;
+  readonly reply: Promise<ThreadReply>;
 }
 
 /** `alone` decodes what is too small for a thread; `prepareResult` prepares the memory of large results. */
@@ -156,7 +156,7 @@ export function threadDecoder(
 
   /** Yields a job's chunks; its buffer is reused after the last of them. */
   function* deliver(
-    reply: Reply,
+    reply: ThreadReply,
     { batch }: Slot,
     store: ReadableStore,
     run: DecodeRun,

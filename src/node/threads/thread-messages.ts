@@ -78,15 +78,15 @@ export interface ShardJob {
   readonly writeEmptyChunks: boolean;
 }
 
-export type Job = DecodeJob | EncodeJob | ShardJob;
+export type ThreadJob = DecodeJob | EncodeJob | ShardJob;
 
 /** A message to a thread: to do a job, or to cancel one. The thread answers every job, even a cancelled one. */
-export type Order =
-  | { readonly id: number; readonly job: Job }
+export type ThreadOrder =
+  | { readonly id: number; readonly job: ThreadJob }
   | { readonly id: number; readonly cancelled: true };
 
 /** The result of a job: for the chunks before the error, if there is one. */
-export interface Reply {
+export interface ThreadReply {
   /** Decoded chunks: one buffer for all, or one each. None for encoding and for a shard. */
   readonly buffers: readonly ArrayBuffer[];
   /** nbytes, ctbytes, typesize and `behind` of each decoded chunk; the length of each encoded one. */
@@ -96,7 +96,7 @@ export interface Reply {
   readonly error?: PackedError | undefined;
 }
 
-/** Number of {@link Reply.facts} for each chunk. */
+/** Number of {@link ThreadReply.facts} for each chunk. */
 export const FACTS = 4 as const;
 
 /** Places of chunks with the same checksum and prologue, as a few flat arrays. */

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { type ResourceLimits, Worker } from "node:worker_threads";
 import { SuperchunkError } from "../../errors.ts";
 import { LoadingGate } from "./koffi.ts";
-import type { Job, Reply } from "./thread-messages.ts";
+import type { ThreadJob, ThreadReply } from "./thread-messages.ts";
 
 interface Thread<R> {
   readonly worker: Worker;
@@ -31,7 +31,7 @@ export interface RunOptions {
 type Message<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
 
 /** Threads of one program, which does jobs `J` and answers each with `R`. */
-export class WorkerPool<J = Job, R = Reply> {
+export class WorkerPool<J = ThreadJob, R = ThreadReply> {
   /** Most threads. */
   readonly size: number;
   /** Distinguishes pools. */

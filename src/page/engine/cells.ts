@@ -1,10 +1,10 @@
 /** Values as text for people. Knows data types; must not know archives. */
+
 import { toHex } from "../../bytes/arrays.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { DType, TimeUnit } from "../../format/types.ts";
-import { toJsonValue } from "../../values/values.ts";
+import { NOT_A_TIME, toJsonValue } from "../../values/values.ts";
 
-const NOT_A_TIME = -(2n ** 63n);
 /** Milliseconds of a unit as a fraction: times the first number, divided by the second. */
 const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint]>> = {
   W: [604_800_000n, 1n],

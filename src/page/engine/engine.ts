@@ -20,7 +20,7 @@ import type {
   VerifyOutcome,
   Watch,
 } from "./protocol.ts";
-import { readRows } from "./rows.ts";
+import { readCells } from "./rows.ts";
 import { factsOf, type Opened, Sources } from "./sources.ts";
 
 /** Files whose times are requested at a time. */
@@ -108,7 +108,7 @@ export class PageEngine implements Engine {
   async rows(request: RowsRequest, { signal }: Watch = {}): Promise<RowCells> {
     const { archive, columns } = request;
     const opened = columns.map((column) => this.#sources.openColumn({ archive, column }));
-    return readRows(await Promise.all(opened), request, signal);
+    return readCells(await Promise.all(opened), request, signal);
   }
 
   async plot(

@@ -12,7 +12,7 @@ type Column = ReadableArray | BytesArchive;
 const BYTES_IN_ROW = 16;
 
 /** Cells of rows of several columns, or of a plane of one array: column by column. */
-export async function readRows(
+export async function readCells(
   columns: readonly Column[],
   request: RowsRequest,
   signal: AbortSignal | undefined,

@@ -20,14 +20,14 @@ import { chunkShapeOf, withLengths } from "../../zarr/document/make-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
   type ArchiveArray,
+  archiveOfPlan,
   grownChunks,
   type PlanOptions,
   plannedArray,
   type ReferencedArray,
   type ReferenceOptions,
   type ReferencePlan,
-  rowsOf,
-  sourceOf,
+  rowsOfArray,
 } from "./plan.ts";
 import { ScannedObjects } from "./scanned-objects.ts";
 
@@ -86,7 +86,7 @@ function joinArrays(node: string, arrays: readonly ArchiveArray[], options: Refe
   const linked = arrays.filter((each): each is LinkedArray => "placedAt" in each);
   if (linked.length === arrays.length) return joinLinked(node, linked);
   const filled = arrays.filter(({ job }) => job.layout !== undefined);
-  const rows = filled.flatMap(({ job }) => rowsOf(job).filter(({ times }) => times > 0));
+  const rows = filled.flatMap(({ job }) => rowsOfArray(job).filter(({ times }) => times > 0));
   const regular = regularRows(rows);
   if (regular === undefined && options.rectilinear !== true) throw shortInTheMiddle(filled);
   const document = joinedDocument(first, arrays, options.rectilinear === true ? rows : regular);
@@ -176,7 +176,7 @@ function settled({ chunkDocument }: ArrayJob, member: string): JsonObject[string
 
 function shortInTheMiddle(arrays: readonly ArchiveArray[]): SuperchunkError {
   const at = arrays.findIndex(({ job }, i) => {
-    const last = rowsOf(job).at(-1);
+    const last = rowsOfArray(job).at(-1);
     return i < arrays.length - 1 && last?.length !== arrays[0]?.job.layout?.cells.length;
   });
   const { archive } = (arrays[Math.max(0, at)] ?? arrays[0])?.job.source ?? {};
@@ -213,8 +213,8 @@ function assertSameShards(first: ArrayJob, job: ArrayJob): void {
   if (expected === found) return;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `its files are shards of ${found}, and those of ${sourceOf(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
-    { path: sourceOf(job), field: "shards", expected, found },
+    `its files are shards of ${found}, and those of ${archiveOfPlan(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
+    { path: archiveOfPlan(job), field: "shards", expected, found },
   );
 }
 
@@ -225,7 +225,7 @@ function assertWholeShards(job: ArrayJob): void {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `its last file is not a whole shard: it has ${rows % perShard} of ${perShard} rows, and another archive follows; ${OTHERWISE}`,
-    { path: sourceOf(job), field: "shards", expected: perShard, found: rows % perShard },
+    { path: archiveOfPlan(job), field: "shards", expected: perShard, found: rows % perShard },
   );
 }
 
@@ -255,7 +255,7 @@ function joinedArray(
     throw new RangeError(`${node} has no chunk ${cell}`);
   };
   return {
-    ...{ node, document, source: sourceOf(job), job, count },
+    ...{ node, document, source: archiveOfPlan(job), job, count },
     ...(sampledBytes === undefined ? {} : { sampledBytes }),
     async *chunks(counts, first = 0) {
       let start = 0;
@@ -350,7 +350,7 @@ function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
     return [first + firstShard, ...rest];
   };
   return {
-    ...{ node, document, source: sourceOf(job), job, count: shards.length, sampledBytes, positionOf },
+    ...{ node, document, source: archiveOfPlan(job), job, count: shards.length, sampledBytes, positionOf },
     placedAt: (joined, before) => linkedArray({ ...linked, document: joined, firstShard: before }, options),
     async *chunks(counts, first = 0) {
       objects.clear();

@@ -25,14 +25,14 @@ import type { Guard } from "../containers/guard.ts";
 import {
   type GuardedObject,
   type LocatedObject,
+  type ObjectScanOptions,
   ScannedObjects,
-  type ScanOptions,
 } from "./scanned-objects.ts";
 
 const NEVER = new AbortController().signal;
 
 /** Options of turning chunks into references. */
-export interface ReferenceOptions extends ScanOptions {
+export interface ReferenceOptions extends ObjectScanOptions {
   /** References short last chunks as they are, in a grid that says so (default false: stored, padded). */
   readonly rectilinear?: boolean | undefined;
   /** Chunks of at most this many bytes are stored with the references (default 0). */
@@ -192,7 +192,7 @@ export function plannedArray(
     );
   };
   return {
-    ...{ node, document, source: sourceOf(job), job, count },
+    ...{ node, document, source: archiveOfPlan(job), job, count },
     async *chunks(counts, first = 0) {
       if (layout === undefined) return;
       scanned.clear();
@@ -355,7 +355,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   const arrays = jobs.arrays.map((job) => {
     const path = joinKey(node, job.node);
     const named = job.chunkDocument;
-    const document = options.rectilinear === true ? withLengths(named, 0, rowsOf(job)) : named;
+    const document = options.rectilinear === true ? withLengths(named, 0, rowsOfArray(job)) : named;
     return plannedArray(path, hasShortChunk(job) ? document : named, job, options);
   });
   return {
@@ -368,7 +368,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
 }
 
 /** The name in messages of a job's archive. */
-export function sourceOf({ source: { archive } }: ArrayJob): string {
+export function archiveOfPlan({ source: { archive } }: ArrayJob): string {
   return archive.store.describe(archive.path);
 }
 
@@ -383,7 +383,7 @@ function assertReferable({ recodes, source: { archive } }: ArrayJob): void {
 }
 
 /** Rows of each chunk along the first axis, if the array is cut along it. */
-export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
+export function rowsOfArray({ layout, source }: ArrayJob): readonly LengthRun[] {
   if (layout === undefined || source.shape.length === 0) return [];
   const { cells, reversed } = layout;
   const isCutHere = cells.axis === 0 && (!reversed || source.shape.length === 1);

@@ -13,7 +13,7 @@ const LOT = 128;
 const LOTS_AHEAD = 4;
 
 /** Options of examining objects. */
-export interface ScanOptions {
+export interface ObjectScanOptions {
   /** False: no guards, and changes are not noticed (default true). */
   readonly guard?: boolean | undefined;
   /** Returns the location of an object (default: the name that its store uses, a path or a URL). */
@@ -44,13 +44,13 @@ interface Lot {
 
 export class ScannedObjects {
   readonly #store: ReadableStore;
-  readonly #options: ScanOptions;
+  readonly #options: ObjectScanOptions;
   #seen: SeenObjects;
   readonly #locations = new Locations();
   /** Keys of the objects seen, in order. */
   readonly #keys = new PackedTexts();
 
-  constructor(store: ReadableStore, options: ScanOptions) {
+  constructor(store: ReadableStore, options: ObjectScanOptions) {
     this.#store = store;
     this.#options = options;
     this.#seen = new SeenObjects(store);

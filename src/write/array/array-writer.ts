@@ -17,7 +17,7 @@ import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "../layout/runs.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.ts";
-import { type ChunkSource, PlannedSource } from "../rows/chunk-source.ts";
+import { type ChunkSource, PlannedChunks } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
 import { type ArrayMirror, Publisher, type Segment, SuperchunkFiles } from "./publisher.ts";
 import { type ArrayRoot, CommitLine, type Committed } from "./root.ts";
@@ -89,7 +89,7 @@ export class ArrayWriter {
   #isTailLoaded = false;
   /** The runs and the buffer as of the last commit. */
   #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
-  readonly #planned = new PlannedSource();
+  readonly #planned = new PlannedChunks();
 
   constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, options: WriterOptions = {}) {
     this.root = root;

@@ -7,7 +7,7 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import { copyOf } from "../../archive/places/journal.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
+import { type BlpkHeader, decodeFileHeader } from "../../format/header.ts";
 import { countChunks, type Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
@@ -69,7 +69,7 @@ async function readHeader(
 ): Promise<BlpkHeader | undefined> {
   const key = `${folder}/${superchunkName(number)}`;
   const head = await store.getRange(key, { offset: 0, length: 32 });
-  return head && decodeHeader(head, store.describe(key));
+  return head && decodeFileHeader(head, store.describe(key));
 }
 
 interface FoldOptions extends LongOptions {

@@ -79,7 +79,7 @@ export interface WriteOptions {
 }
 
 /** Options of a new array. */
-export interface CreateOptions extends ChunkSettings, ReserveOptions, WriteOptions {
+export interface ArrayOptions extends ChunkSettings, ReserveOptions, WriteOptions {
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
   readonly dtype: JsonValue | DType;
   /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
@@ -106,7 +106,7 @@ export interface CreateOptions extends ChunkSettings, ReserveOptions, WriteOptio
 export async function createArray(
   store: WritableStore,
   path: string,
-  options: CreateOptions,
+  options: ArrayOptions,
 ): Promise<WritableArray> {
   const { shape = 0 } = options;
   const [rows = 0, ...rowShape] = shapeOf(shape);

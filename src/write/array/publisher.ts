@@ -14,10 +14,10 @@ import type { ArraySettings } from "../layout/settings.ts";
 import type { FilledBlocks } from "../rows/chunk-maker.ts";
 import type { ArrayRoot, Committed } from "./root.ts";
 import {
-  type ChunkPlace,
+  type ChunkSpan,
   chunkPlaces,
   type StoredChunk,
-  type SuperchunkFacts,
+  type SuperchunkForm,
   superchunkPieces,
   totalLength,
 } from "./superchunk-file.ts";
@@ -274,7 +274,7 @@ export class SuperchunkFiles {
   }
 
   /** The bytes of a superchunk of one column; a mirror adds its tail to full ones. */
-  async makePieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Promise<Uint8Array[]> {
+  async makePieces(chunks: readonly StoredChunk[], facts: SuperchunkForm): Promise<Uint8Array[]> {
     const pieces = superchunkPieces(chunks, facts);
     const isFull = chunks.length === facts.superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
     if (isFull && this.mirror !== undefined)
@@ -348,7 +348,7 @@ export class SuperchunkFiles {
 /** Keeps another format of an array's rows up to date while the array is written. */
 export interface ArrayMirror {
   /** The tail of a full superchunk, whose chunks are at these places in the file. */
-  makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array>;
+  makeTail(places: readonly ChunkSpan[]): Promise<Uint8Array>;
   /** Called before rows are committed. Their superchunks are durable. If it throws, nothing is committed. */
   beforeCommit(next: Committed): Promise<void>;
   /** Called after rows are committed. May be called again for the same ones; if it throws, it will be tried again. */

@@ -3,13 +3,13 @@
  * its chunks, version 4.
  * @see FORMAT.md [FZ] [FG-08]
  */
-import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
+import { encodeFileHeader, encodeOffsets } from "../../format/encode-file.ts";
 import { OFFSET_LENGTH } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { type Reserve, reserveOf } from "../layout/settings.ts";
 
 /** A chunk's place in a file, in bytes, without its digest. */
-export interface ChunkPlace {
+export interface ChunkSpan {
   readonly offset: number;
   readonly nbytes: number;
 }
@@ -30,7 +30,7 @@ export function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
 }
 
 /** What all superchunks of a column have in common. */
-export interface SuperchunkFacts {
+export interface SuperchunkForm {
   /** Decoded bytes of every chunk but the last. */
   readonly chunkBytes: number;
   readonly checksum: ChecksumName;
@@ -42,7 +42,7 @@ export interface SuperchunkFacts {
 }
 
 /** Header and offsets, then chunk, digest, chunk, digest, … There must be at least one chunk. */
-export function superchunkPieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Uint8Array[] {
+export function superchunkPieces(chunks: readonly StoredChunk[], facts: SuperchunkForm): Uint8Array[] {
   const entries = Math.max(chunks.length, facts.superchunklen);
   const offsets = new Array<number>(entries).fill(-1);
   const pieces: Uint8Array[] = [new Uint8Array(0)];
@@ -60,7 +60,7 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   });
   const last = chunks[chunks.length - 1]?.nbytes ?? 0;
   const spare = entries - chunks.length;
-  const header = encodeHeader({
+  const header = encodeFileHeader({
     version: reserved > 0 ? 4 : 3,
     headerLength: HEADER_LENGTH,
     offsets: true,
@@ -85,8 +85,8 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
 /** Where the chunks are in the file of {@link superchunkPieces}. */
 export function chunkPlaces(
   chunks: readonly StoredChunk[],
-  { superchunklen }: Pick<SuperchunkFacts, "superchunklen">,
-): ChunkPlace[] {
+  { superchunklen }: Pick<SuperchunkForm, "superchunklen">,
+): ChunkSpan[] {
   let at = HEADER_LENGTH + Math.max(chunks.length, superchunklen) * OFFSET_LENGTH;
   return chunks.map(({ bytes, digest }) => {
     const place = { offset: at, nbytes: bytes.length };

@@ -23,7 +23,7 @@ import {
   selectedOf,
 } from "../../values/selection.ts";
 import { toValues } from "../../values/values.ts";
-import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import { checkWhole } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces, readInPieces } from "../bloscpack/pieces.ts";
 import {
   type AttributeChanges,
@@ -45,7 +45,7 @@ import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } fro
 import { finishRedo } from "./redo.ts";
 import {
   addColumn,
-  type Column,
+  type CarrayColumn,
   costOfColumnsResize,
   costOfColumnsSet,
   deleteColumn,
@@ -74,7 +74,7 @@ export class BcolzArray extends QueuedEditor {
   readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>>;
   readonly #options: BcolzOptions;
-  #columns: readonly Column[] = [];
+  #columns: readonly CarrayColumn[] = [];
   #dtype: DType = { kind: "void", itemSize: 0, byteOrder: "none" };
   #attrs: JsonObject = {};
   readonly #waiting = new WaitingRows(MAX_WAITING);
@@ -187,7 +187,7 @@ export class BcolzArray extends QueuedEditor {
       const [rows = 0, ...rowShape] = shapeOf(shape, this.shape);
       if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
       if (rows === this.#rows) return;
-      await resizeRows(this.#states, checkCount("rows", rows, 0, Number.MAX_SAFE_INTEGER), {
+      await resizeRows(this.#states, checkWhole("rows", rows, 0, Number.MAX_SAFE_INTEGER), {
         ...this.#long(options),
       });
       await this.#read();
@@ -415,7 +415,10 @@ export class BcolzArray extends QueuedEditor {
     await this.#read();
   }
 
-  async #stage(options: LongOptions, change: (column: Column, i: number) => StagedChange): Promise<void> {
+  async #stage(
+    options: LongOptions,
+    change: (column: CarrayColumn, i: number) => StagedChange,
+  ): Promise<void> {
     const changes = this.#columns.map((column, i) => ({ state: column.state, ...change(column, i) }));
     this.#written += await stageChunks(this.store, this.path, changes, this.#long(options));
   }

@@ -12,7 +12,7 @@ import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, StoreOptions, WritableStore } from "../../store/types.ts";
-import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import { checkWhole } from "../bloscpack/bloscpack-options.ts";
 import type { ChunkSettings } from "../layout/settings.ts";
 import {
   type CarraySettings,
@@ -23,7 +23,7 @@ import {
   storageText,
   typesizeOf,
 } from "./carray-settings.ts";
-import { chunkKey } from "./carray-state.ts";
+import { chunkFileKey } from "./carray-state.ts";
 import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows } from "./carray-steps.ts";
 import { utf8 } from "./redo.ts";
 
@@ -69,14 +69,14 @@ export async function createCarray(
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
   const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = options.compressor ?? {};
   const known = data instanceof Uint8Array ? Math.floor(data.length / rowBytes) : undefined;
-  const expectedlen = checkCount(
+  const expectedlen = checkWhole(
     "expectedlen",
     options.expectedLength ?? known ?? 0,
     0,
     Number.MAX_SAFE_INTEGER,
   );
   const chunklen = checkChunklen(options.chunkLength ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
-  const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
+  const encode = { cname, clevel: checkWhole("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
   const dflt = options.fillValue ?? null;
   defaultRowOf(dtype, rowShape, dflt); // reports a default value that does not fit before anything is written
   const settings: CarraySettings = { dtype, rowShape, rowBytes, chunklen, encode, dflt };
@@ -89,8 +89,8 @@ export async function createCarray(
   );
   if (staged.rows === 0) {
     // bcolz does not open an array without this folder, and most stores do not create an empty one.
-    await store.put(chunkKey(path, 0), new Uint8Array(0));
-    await store.delete(chunkKey(path, 0));
+    await store.put(chunkFileKey(path, 0), new Uint8Array(0));
+    await store.delete(chunkFileKey(path, 0));
   }
   const text = storageText(dtype, encode, chunklen, expectedlen || staged.rows, dflt);
   await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(options.attrs ?? {})}\n`));
@@ -149,7 +149,7 @@ export async function readTable(
 }
 
 /** The column with this name. Throws `NOT_FOUND`. */
-export function findColumn(state: TableState, name: string): TableColumn {
+export function tableColumnNamed(state: TableState, name: string): TableColumn {
   const column = state.columns.find((each) => each.name === name);
   if (column !== undefined) return column;
   throw new SuperchunkError(

@@ -6,7 +6,7 @@ import { formatDType } from "../../format/dtype.ts";
 import { memberText } from "../../format/json.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { putRow } from "../../values/item-bytes.ts";
-import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import { checkWhole } from "../bloscpack/bloscpack-options.ts";
 
 /** Complete settings. */
 export interface CarraySettings {
@@ -79,7 +79,7 @@ export function chooseChunklen(expectedlen: number, rowBytes: number): number {
 
 /** Checks that Blosc can hold chunks of this length. Throws `BAD_ARGUMENT`, `LIMIT`. */
 export function checkChunklen(chunklen: number, rowBytes: number): number {
-  checkCount("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER);
+  checkWhole("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER);
   if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
   throw new SuperchunkError(
     "LIMIT",

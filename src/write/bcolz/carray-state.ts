@@ -108,7 +108,7 @@ function compressorOf(name: string, path: string): CompressorName {
   );
 }
 
-export function chunkKey(path: string, index: number): string {
+export function chunkFileKey(path: string, index: number): string {
   return joinKey(path, "data", carrayChunkName(index));
 }
 

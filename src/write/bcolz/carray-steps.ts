@@ -8,7 +8,7 @@ import type { LongOptions, Progress } from "../../archive/kinds/types.ts";
 import { PROLOGUE } from "../../archive/places/sequence.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeHeader } from "../../format/encode-file.ts";
+import { encodeFileHeader } from "../../format/encode-file.ts";
 import { headerOfVersion1 } from "../../format/header.ts";
 import { memberText } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -18,7 +18,7 @@ import { repeatItem } from "../../values/copy-items.ts";
 import type { BloscpackCompression } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces, encodePieces } from "../bloscpack/pieces.ts";
 import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
-import { type CarrayState, chunkKey, chunksOf } from "./carray-state.ts";
+import { type CarrayState, chunkFileKey, chunksOf } from "./carray-state.ts";
 import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey, utf8 } from "./redo.ts";
 
 export interface CarrayWriteOptions extends LongOptions, Pick<BloscpackCompression, "encoder"> {}
@@ -46,7 +46,7 @@ export async function commitShrink(
   let cbytes = sizes.cbytes ?? 0;
   for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen))) {
     if (index >= chunksOf(state.rows, chunklen)) continue;
-    const info = await store.stat(chunkKey(path, index), options);
+    const info = await store.stat(chunkFileKey(path, index), options);
     cbytes -= Math.max(0, (info?.size ?? 0) - PROLOGUE);
   }
   const bytes = sizesBytes(sizes.raw, settings, rows, Math.max(0, cbytes));
@@ -63,9 +63,9 @@ export async function cleanShrunk(
 ): Promise<void> {
   const { chunklen, encode } = settings;
   for await (const { chunk } of encodePieces(onePiece(tail), encode, options.encoder))
-    await store.put(chunkKey(path, Math.floor(rows / chunklen)), [FILE_HEADER, chunk]);
+    await store.put(chunkFileKey(path, Math.floor(rows / chunklen)), [FILE_HEADER, chunk]);
   for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen)))
-    await store.delete(chunkKey(path, index));
+    await store.delete(chunkFileKey(path, index));
 }
 
 /** Writes the chunk files of an append: the rows of a short last chunk, and the new ones. */
@@ -83,7 +83,7 @@ export async function stageAppend(
   const info =
     tail.length === 0
       ? undefined
-      : await state.store.stat(chunkKey(state.path, Math.floor(state.rows / chunklen)), options);
+      : await state.store.stat(chunkFileKey(state.path, Math.floor(state.rows / chunklen)), options);
   return stageRows(state, data, tail, info?.version, options);
 }
 
@@ -96,7 +96,7 @@ export async function commitRows(state: CarrayState, staged: StagedRows): Promis
 }
 
 /** Precedes the one chunk of a file. */
-const FILE_HEADER = encodeHeader(headerOfVersion1(1));
+const FILE_HEADER = encodeFileHeader(headerOfVersion1(1));
 
 type Place = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
 
@@ -121,7 +121,7 @@ export async function stageRows(
       nbytes += made.nbytes;
       if (made.nbytes === tail.length && index === first && tail.length > 0) continue; // nothing was added to it
       const replaces = index === first && tailVersion !== undefined;
-      const key = chunkKey(path, index);
+      const key = chunkFileKey(path, index);
       // A chunk that already counts must never be incomplete; the others are made durable before they count.
       await store.put(key, [FILE_HEADER, made.chunk], {
         durable: replaces || store.sync === undefined,
@@ -281,7 +281,7 @@ export async function stageChunks(
       for await (const { chunk } of encodePieces(pieces, settings.encode, options.encoder)) {
         const index = indices === undefined ? first + count : at(indices, count);
         count++;
-        const old = await store.stat(chunkKey(state.path, index), options);
+        const old = await store.stat(chunkFileKey(state.path, index), options);
         cbytes += chunk.length - (old === undefined ? 0 : old.size - PROLOGUE);
         const { size } = await store.put(stagedKey(path, i, index), [FILE_HEADER, chunk], {
           durable: store.sync === undefined,

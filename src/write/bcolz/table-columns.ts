@@ -19,10 +19,10 @@ import {
   checkNames,
   commitColumns,
   createCarray,
-  findColumn,
   type NewTableColumn,
   readTable,
   type TableState,
+  tableColumnNamed,
 } from "./bcolz-create.ts";
 import { type CarrayState, readCarray } from "./carray-state.ts";
 
@@ -81,7 +81,7 @@ export async function addColumn(
 export async function deleteColumn(store: WritableStore, path: string, name: string): Promise<void> {
   await refuseSymbolic(store, path);
   const state = await readTable(store, path);
-  const column = findColumn(state, name);
+  const column = tableColumnNamed(state, name);
   if (state.columns.length === 1) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -111,7 +111,7 @@ export async function renameColumn(
 ): Promise<void> {
   await refuseSymbolic(store, path);
   const state = await readTable(store, path);
-  const column = findColumn(state, from);
+  const column = tableColumnNamed(state, from);
   checkNew(state, to);
   const folder = joinKey(path, to);
   if ((await store.stat(joinKey(folder, "meta/sizes"))) !== undefined) {
@@ -177,7 +177,7 @@ async function removeFolder(store: WritableStore, folder: string): Promise<void>
 // The columns of a bcolz table, or the single carray, as they are now, and what changes to them would cost. Writes nothing.
 
 /** A carray, and where its values are in a row of the table. */
-export interface Column extends ColumnLayout {
+export interface CarrayColumn extends ColumnLayout {
   readonly state: CarrayState;
 }
 
@@ -186,8 +186,8 @@ export async function readColumns(
   store: WritableStore,
   folders: readonly { readonly name: string | undefined; readonly folder: string }[],
   options: StoreOptions,
-): Promise<{ readonly columns: readonly Column[]; readonly dtype: DType }> {
-  const columns: Column[] = [];
+): Promise<{ readonly columns: readonly CarrayColumn[]; readonly dtype: DType }> {
+  const columns: CarrayColumn[] = [];
   let offset = 0;
   for (const { name, folder } of folders) {
     const state = await readCarray(store, folder, options);
@@ -206,7 +206,7 @@ export async function readColumns(
 
 /** The cost of another shape: more rows rewrite the last chunk of each column, fewer rows the chunk that is cut. */
 export function costOfColumnsResize(
-  columns: readonly Column[],
+  columns: readonly CarrayColumn[],
   shapeBefore: readonly number[],
   shape: readonly number[],
 ): ChangeCost {
@@ -224,7 +224,7 @@ export function costOfColumnsResize(
 }
 
 /** The cost of setting values in these rows. */
-export function costOfColumnsSet(columns: readonly Column[], rows: Extent): ChangeCost {
+export function costOfColumnsSet(columns: readonly CarrayColumn[], rows: Extent): ChangeCost {
   let [chunksRewritten, nbytesRewritten] = [0, 0];
   for (const { state } of columns) {
     const { chunklen, rowBytes } = state.settings;

@@ -16,7 +16,7 @@ import {
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
+import { encodeFileHeader, encodeOffsets } from "../../format/encode-file.ts";
 import { OFFSET_LENGTH } from "../../format/header.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
@@ -31,7 +31,7 @@ import {
   settleChunkSize,
   settleCount,
 } from "./bloscpack-options.ts";
-import { arrayOf, type BloscpackState, readState, storedSizes } from "./bloscpack-state.ts";
+import { arrayOf, type BloscpackState, readBloscpackState, storedSizes } from "./bloscpack-state.ts";
 import { encodeChunks, numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
 import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces } from "./pieces.ts";
@@ -51,7 +51,7 @@ export async function appendToBloscpack(
 ): Promise<BloscpackAppendResult> {
   if (store.writeRange !== undefined && store.sync !== undefined)
     await finishInterrupted(requireInPlace(store, key), key);
-  const state = await readState(store, key, { signal: options.signal });
+  const state = await readBloscpackState(store, key, { signal: options.signal });
   checkArray(state, options);
   const plan = planAppend(state, options);
   if (options.inPlace === true) {
@@ -82,7 +82,7 @@ export async function forecastAppend(
   length: number,
   options: BloscpackAppendOptions = {},
 ): Promise<BloscpackAppendResult> {
-  const state = await readState(store, key, { signal: options.signal });
+  const state = await readBloscpackState(store, key, { signal: options.signal });
   checkArray(state, options);
   const { chunkSize } = planAppend(state, options);
   const nbytes = state.nbytes + length;
@@ -371,7 +371,7 @@ async function appendInPlace(
   writes.push({ offset: state.tableAt + first * OFFSET_LENGTH, bytes: encodeOffsets(starts) });
   writes.push({
     offset: 0,
-    bytes: encodeHeader(bloscpackHeader(cut, { offsets, metadata, checksum, typesize, maxAppChunks })),
+    bytes: encodeFileHeader(bloscpackHeader(cut, { offsets, metadata, checksum, typesize, maxAppChunks })),
   });
   // Bytes after the old end are durable before the journal says that they count.
   await store.sync([key]);

@@ -32,7 +32,7 @@ import {
   planAppend,
   rewrite,
 } from "./bloscpack-append.ts";
-import { arrayOf, type BloscpackState, readState } from "./bloscpack-state.ts";
+import { arrayOf, type BloscpackState, readBloscpackState } from "./bloscpack-state.ts";
 import { encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces, READ_BYTES, readInPieces } from "./pieces.ts";
@@ -82,7 +82,7 @@ export class BloscpackFile extends QueuedEditor {
     key: string,
     options: BloscpackFileOptions = {},
   ): Promise<BloscpackFile> {
-    return new BloscpackFile(await readState(store, key, { signal: options.signal }), options);
+    return new BloscpackFile(await readBloscpackState(store, key, { signal: options.signal }), options);
   }
 
   get attrs(): JsonObject {
@@ -384,7 +384,7 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   async #read(): Promise<void> {
-    this.#state = await readState(this.store, this.path, { signal: this.#options.signal });
+    this.#state = await readBloscpackState(this.store, this.path, { signal: this.#options.signal });
   }
 }
 

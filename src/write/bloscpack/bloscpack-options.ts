@@ -105,7 +105,7 @@ export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1):
   }
   if (wish === undefined) return whole(DEFAULT_CHUNK_SIZE);
   if (wish === "max") return whole(MAX_CHUNK_SIZE);
-  checkCount("chunk-size", wish, 1, MAX_CHUNK_SIZE);
+  checkWhole("chunk-size", wish, 1, MAX_CHUNK_SIZE);
   if (wish % itemSize !== 0) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -119,7 +119,7 @@ export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1):
 /** A count, or a multiple such as `10x` of `base`. Throws `BAD_ARGUMENT`. */
 export function settleCount(field: string, wish: CountOrFactor | undefined, base: number): number {
   const given = wish ?? DEFAULT_FACTOR;
-  if (typeof given === "number") return checkCount(field, given, 0, Number.MAX_SAFE_INTEGER);
+  if (typeof given === "number") return checkWhole(field, given, 0, Number.MAX_SAFE_INTEGER);
   const factor = /^(\d+)x$/.exec(given)?.[1];
   if (factor === undefined) {
     throw new SuperchunkError(
@@ -132,11 +132,11 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
       },
     );
   }
-  return checkCount(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
+  return checkWhole(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
 }
 
 /** Checks for an integer in a range. Throws `BAD_ARGUMENT`. */
-export function checkCount(field: string, value: number, least: number, most: number): number {
+export function checkWhole(field: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
@@ -167,8 +167,8 @@ export function settleCompression(
   // Blosc treats items of more than 255 bytes as single bytes.
   const own = itemSize === undefined ? 8 : itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
   return {
-    typesize: checkCount("typesize", options.typesize ?? own, 1, 255),
-    clevel: checkCount("clevel", options.clevel ?? 7, 0, 9),
+    typesize: checkWhole("typesize", options.typesize ?? own, 1, 255),
+    clevel: checkWhole("clevel", options.clevel ?? 7, 0, 9),
     cname: options.cname ?? "blosclz",
     shuffle: options.shuffle ?? "shuffle",
     blocksize: 0,

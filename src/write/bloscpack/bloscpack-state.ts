@@ -44,7 +44,7 @@ export interface BloscpackState {
 }
 
 /** Reads the file at `key`. Throws `NOT_FOUND`, `UNSUPPORTED` (versions 1 and 2, raw JSON metadata), and damage. */
-export async function readState(
+export async function readBloscpackState(
   store: WritableStore,
   key: string,
   options: StoreOptions = {},

@@ -9,7 +9,7 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
-import { encodeHeader, encodeOffsets, encodeSection } from "../../format/encode-file.ts";
+import { encodeFileHeader, encodeOffsets, encodeSection } from "../../format/encode-file.ts";
 import { OFFSET_LENGTH } from "../../format/header.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
@@ -298,7 +298,7 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   }
   const head = new Uint8Array(length);
   head.set(
-    encodeHeader(
+    encodeFileHeader(
       bloscpackHeader(cut, {
         version,
         offsets,

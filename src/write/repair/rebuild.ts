@@ -8,7 +8,7 @@ import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
 import { arrayJournalKey, copyOf } from "../../archive/places/journal.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { numbersIn } from "../../archive/salvage/columns.ts";
-import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes.ts";
+import { countRows, type HolePolicy, mapSpans } from "../../archive/salvage/holes.ts";
 import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
@@ -195,7 +195,7 @@ async function readBack(store: WritableStore, path: string, aside: string | unde
 /** Appends the rows that stay; whole chunks are copied. */
 async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: RebuildOptions): Promise<void> {
   const { policy, signal, onProgress } = options;
-  const rows = lengthOf(survey.kept(policy));
+  const rows = countRows(survey.kept(policy));
   const { chunklen, rowShape } = writer.settings;
   const array = (await survey.open(policy)) as ArrayArchive;
   const names = array.columnNames;

@@ -102,7 +102,7 @@ interface Plan {
 /**
  * Gives the chunks of the last commit with planned patches and changes in place applied; the same source until there is another plan.
  */
-export class PlannedSource {
+export class PlannedChunks {
   /** Buffers to read into. */
   readonly #buffers: Uint8Array[] = [];
   #known:

@@ -143,7 +143,7 @@ function parseLengths(
 }
 
 /** The part of an extent that is in one chunk: its position in the chunk and in the result. */
-export interface Segment {
+export interface AxisSegment {
   readonly chunk: number;
   /** Relative to the chunk. */
   readonly start: number;
@@ -153,7 +153,7 @@ export interface Segment {
   readonly target: number;
 }
 
-export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Generator<Segment> {
+export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Generator<AxisSegment> {
   const { start, count, step } = extent;
   for (let done = 0; done < count; ) {
     const item = start + done * step;
@@ -166,7 +166,7 @@ export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Ge
 }
 
 /** The part of a view that corresponds to segments of its dimensions. */
-export function partOfView(view: ItemView, segments: readonly Segment[]): ItemView {
+export function partOfView(view: ItemView, segments: readonly AxisSegment[]): ItemView {
   let { offset } = view;
   segments.forEach(({ target }, d) => {
     offset += target * at(view.strides, d);

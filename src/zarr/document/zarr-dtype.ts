@@ -5,10 +5,12 @@
  * Knows names, configurations and byte orders; must not know chunks or stores. A dtype without a Zarr data type is refused with
  * the reason, never guessed. @see FORMAT.md [FZ]
  */
+
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
+import { NOT_A_TIME } from "../../values/values.ts";
 
 /** How an array of a dtype is described in Zarr. */
 export interface ZarrType {
@@ -273,9 +275,6 @@ function unsupported(path: string, dtype: DType, reason: string): SuperchunkErro
     found: dtype.kind,
   });
 }
-
-/** NaT, the count that numpy uses for "no date". */
-export const NOT_A_TIME: bigint = -(2n ** 63n);
 
 /** What decides how a number is stored in an item. */
 type Word = { readonly itemSize: number; readonly byteOrder: string };

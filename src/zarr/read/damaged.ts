@@ -29,7 +29,7 @@ import { numberChunks, ZarrArray } from "./array.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ShardCache } from "./shard-cache.ts";
 import { decodeShardIndex, encodeShardIndex, type ShardEntries, shardIndexLength } from "./shard-index.ts";
-import { listMissingChunks, listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
+import { type ListedChunk, listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import { onlyChunk } from "./verify.ts";
 
 /** What was found in an array. */
@@ -400,7 +400,7 @@ function gridOf(document: JsonObject, lengths: readonly number[]): JsonObject {
   };
 }
 
-type PlacedRange = Pick<StoredChunk, "key" | "offset"> & { readonly length: number };
+type PlacedRange = Pick<ListedChunk, "key" | "offset"> & { readonly length: number };
 
 /** The store with names below a folder for ranges of its objects. */
 function withPlaces(

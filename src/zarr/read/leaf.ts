@@ -17,7 +17,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import type { CustomCodecs, Stage } from "../codecs/stage.ts";
-import { type ChunkPlace, checkLength, placeDetails, readPlace } from "./shard-cache.ts";
+import { checkLength, type EncodedPlace, placeDetails, readPlace } from "./shard-cache.ts";
 
 /** A part of one dimension of a chunk. */
 export interface ChunkExtent {
@@ -28,7 +28,7 @@ export interface ChunkExtent {
 
 /** The requested part of a chunk: which items, and where they go. Dimensions are in stored order. */
 export interface LeafJob {
-  readonly place: ChunkPlace;
+  readonly place: EncodedPlace;
   readonly shape: readonly number[];
   readonly extents: readonly ChunkExtent[];
   readonly target: ItemView;
@@ -170,7 +170,7 @@ async function decodeMany(
 }
 
 /** A Blosc chunk must be all of the bytes that its entry counts. */
-function checkStored(ctbytes: number, place: ChunkPlace): void {
+function checkStored(ctbytes: number, place: EncodedPlace): void {
   if (ctbytes === place.nbytes) return;
   throw new SuperchunkError(
     "BAD_FIELD",
@@ -226,7 +226,7 @@ export async function decodeStages(
   stages: readonly Stage[],
   encoded: Uint8Array,
   nbytes: number | undefined,
-  place: ChunkPlace,
+  place: EncodedPlace,
   out?: Uint8Array,
 ): Promise<Uint8Array> {
   const limits = limitsOf(stages, nbytes);
@@ -268,11 +268,11 @@ function limitsOf(
 }
 
 /** Offsets in errors of stages count from the encoded chunk; converts them to offsets in its object. */
-function relocate(error: SuperchunkError, place: ChunkPlace): SuperchunkError {
+function relocate(error: SuperchunkError, place: EncodedPlace): SuperchunkError {
   return error.inObject(placeDetails(place));
 }
 
-function checkSize(found: number, expected: number, place: ChunkPlace): void {
+function checkSize(found: number, expected: number, place: EncodedPlace): void {
   if (found === expected) return;
   throw new SuperchunkError(
     "BAD_FIELD",
@@ -416,7 +416,7 @@ export class LeafRequests {
     key: string,
     offset: number,
     length: number,
-    place: ChunkPlace,
+    place: EncodedPlace,
     signal: AbortSignal,
   ): Promise<Uint8Array> {
     return this.#gate.run(async () =>

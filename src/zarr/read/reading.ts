@@ -12,10 +12,10 @@ import { type GeneratingStore, isGenerating, type ReadableStore } from "../../st
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import {
+  type AxisSegment,
   combine,
   partOfView,
   regularAxis,
-  type Segment,
   segmentsOf,
   shapeAt,
 } from "../document/chunk-grid.ts";
@@ -31,7 +31,7 @@ import {
   readLeafPart,
   readsInPart,
 } from "./leaf.ts";
-import { assertAbsent, type ChunkPlace, type KnownShard, ShardCache } from "./shard-cache.ts";
+import { assertAbsent, type EncodedPlace, type KnownShard, ShardCache } from "./shard-cache.ts";
 
 /** A read is repeated at most this often because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
@@ -43,7 +43,7 @@ const NEVER = new AbortController().signal;
 
 /** The requested part of a chunk or shard: which items, and where they go. */
 interface Wanted {
-  readonly place: ChunkPlace;
+  readonly place: EncodedPlace;
   readonly shape: readonly number[];
   readonly extents: readonly ChunkExtent[];
   readonly target: ItemView;
@@ -52,7 +52,7 @@ interface Wanted {
 interface InnerPart {
   /** Its slot in the shard's grid, in C order. */
   readonly slot: number;
-  readonly segments: readonly Segment[];
+  readonly segments: readonly AxisSegment[];
   readonly target: ItemView;
 }
 
@@ -113,12 +113,12 @@ export class ChunkReading {
   }
 
   /** Reads from one object of the grid: a chunk or a shard. */
-  async #readChunk(segments: readonly Segment[], target: ItemView, signal: AbortSignal): Promise<void> {
+  async #readChunk(segments: readonly AxisSegment[], target: ItemView, signal: AbortSignal): Promise<void> {
     const { axes, chain } = this.#model;
     const position = segments.map(({ chunk }) => chunk);
     const shape = shapeAt(axes, position);
     const key = this.#model.chunkKey(position);
-    const place: ChunkPlace = {
+    const place: EncodedPlace = {
       key,
       path: this.#store.describe(key),
       offset: 0,
@@ -163,7 +163,7 @@ export class ChunkReading {
     const { place } = wanted;
     const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
     if (bytes === undefined) return this.#fillAbsent(wanted, signal);
-    const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
+    const here: EncodedPlace = { ...place, memory: bytes, nbytes: bytes.length };
     const jobs: LeafJob[] = [];
     await this.#collect(chain, { ...wanted, place: here }, { version: "", jobs, signal });
     await this.#jobs.run(jobs, signal);
@@ -232,7 +232,7 @@ export class ChunkReading {
         this.#fillTarget(segments, target);
         continue;
       }
-      const inside: ChunkPlace = { ...place, offset: 0, nbytes: memory.length, slot, memory };
+      const inside: EncodedPlace = { ...place, offset: 0, nbytes: memory.length, slot, memory };
       const job = this.#leafJob(serializer.inner, {
         place: inside,
         shape: serializer.chunkShape,
@@ -291,7 +291,7 @@ export class ChunkReading {
         this.#fillTarget(segments, target);
         continue;
       }
-      const inside: ChunkPlace = {
+      const inside: EncodedPlace = {
         ...place,
         offset: place.offset + entry.offset,
         nbytes: entry.nbytes,

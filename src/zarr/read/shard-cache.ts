@@ -15,7 +15,7 @@ import {
 } from "./shard-index.ts";
 
 /** Where an encoded chunk is. */
-export interface ChunkPlace {
+export interface EncodedPlace {
   readonly key: string;
   /** Name in messages. */
   readonly path: string;
@@ -30,7 +30,7 @@ export interface ChunkPlace {
 }
 
 /** The details of errors about a place. */
-export function placeDetails({ path, slot, offset }: ChunkPlace): {
+export function placeDetails({ path, slot, offset }: EncodedPlace): {
   path: string;
   chunk?: number;
   offset: number;
@@ -54,7 +54,7 @@ export async function assertAbsent(store: ReadableStore, key: string, signal?: A
 /** Bytes `[start, start + length)` of a place. Throws `TRUNCATED`, `INCOMPLETE` if the object is gone. */
 export async function readPlace(
   store: ReadableStore,
-  place: ChunkPlace,
+  place: EncodedPlace,
   start: number,
   length: number,
   signal?: AbortSignal,
@@ -70,7 +70,7 @@ export async function readPlace(
 export function checkLength(
   bytes: Uint8Array | undefined,
   length: number,
-  place: ChunkPlace,
+  place: EncodedPlace,
   offset: number,
 ): Uint8Array {
   if (bytes?.length === length) return bytes;
@@ -138,7 +138,7 @@ export class ShardCache {
 
   /** The index of a shard that is a chunk of another one. `version` is that of the object. */
   async openNested(
-    place: ChunkPlace & { readonly nbytes: number },
+    place: EncodedPlace & { readonly nbytes: number },
     version: string,
     grid: readonly number[],
     layout: ShardIndexLayout,

@@ -12,7 +12,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
-import { assertAbsent, type ChunkPlace, type ShardCache } from "./shard-cache.ts";
+import { assertAbsent, type EncodedPlace, type ShardCache } from "./shard-cache.ts";
 import type { ShardEntries } from "./shard-index.ts";
 
 /** For more positions, the store is listed: a document can promise more objects than anybody stores. */
@@ -126,7 +126,7 @@ async function* walk(
 }
 
 /** A stored chunk. */
-export interface StoredChunk {
+export interface ListedChunk {
   /** First item of the chunk in the array, by dimension. */
   readonly start: readonly number[];
   readonly shape: readonly number[];
@@ -144,7 +144,7 @@ export interface StoredChunk {
 
 /** A chunk of the grid that is not stored. */
 type MissingChunk = Omit<AbsentChunk, "index">;
-type Slot = StoredChunk | MissingChunk;
+type Slot = ListedChunk | MissingChunk;
 
 /**
  * The stored chunks of an array in grid order, including the inner chunks of shards one by one. A shard compressed as a whole
@@ -155,7 +155,7 @@ export async function* listStoredChunks(
   model: ArrayModel,
   cache: ShardCache,
   signal?: AbortSignal,
-): AsyncGenerator<StoredChunk> {
+): AsyncGenerator<ListedChunk> {
   const walk: Walk = { store, model, cache, signal };
   const { serializer, stages } = model.chain;
   if (store.getHead !== undefined && (serializer.kind === "bytes" || stages.length > 0)) {
@@ -235,7 +235,7 @@ async function* slotsAt(
     return;
   }
   const { size: nbytes, version, entries } = shard;
-  const place: ChunkPlace = {
+  const place: EncodedPlace = {
     key,
     path: store.describe(key),
     offset: 0,
@@ -248,7 +248,7 @@ async function* slotsAt(
 
 interface ListedShard extends Piece {
   readonly serializer: ShardingSerializer;
-  readonly place: ChunkPlace;
+  readonly place: EncodedPlace;
   readonly version: string;
   readonly entries: ShardEntries;
   /** Shape of the array. */

@@ -7,7 +7,7 @@ import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "./reading.ts";
-import { listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
+import { type ListedChunk, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 
 /** What verifying a Zarr array checked and found. */
 export interface ZarrVerifyReport {
@@ -115,7 +115,7 @@ export function onlyChunk(model: ArrayModel, position: readonly number[]): Array
 /** Decodes a chunk including what is outside the array, since a writer that enlarges the array will use it. */
 async function decodeStored(
   { model, reading, store }: VerifiedArray,
-  chunk: StoredChunk,
+  chunk: ListedChunk,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const { itemSize } = model.dtype;
@@ -129,6 +129,6 @@ async function decodeStored(
 }
 
 /** How many of the chunk's items are inside the array, by dimension. */
-function countsWithin({ start, shape }: StoredChunk, model: ArrayModel): readonly number[] {
+function countsWithin({ start, shape }: ListedChunk, model: ArrayModel): readonly number[] {
   return shape.map((length, d) => Math.max(0, Math.min(length, at(model.shape, d) - at(start, d))));
 }

@@ -10,7 +10,7 @@ import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../read/sha
 import { type ChunkOrder, orderSlots } from "./write-settings.ts";
 
 /** Settings that all chunks of an array share. */
-export interface EncodeSettings {
+export interface ChunkEncoding {
   /** One item with the fill value, in stored byte order. */
   readonly fill: Uint8Array;
   /** Stores chunks that contain only the fill value (default: they are left out). */
@@ -28,7 +28,7 @@ export async function encodeChunk(
   chain: Chain,
   items: Uint8Array,
   shape: readonly number[],
-  settings: EncodeSettings,
+  settings: ChunkEncoding,
   room?: Uint8Array<ArrayBuffer>,
 ): Promise<Uint8Array | undefined> {
   if (!settings.writeEmptyChunks && holdsOnly(items, settings.fill)) return undefined;
@@ -68,7 +68,7 @@ async function encodeInnerChunks(
   { chunkShape, inner }: ShardingSerializer,
   items: Uint8Array,
   shape: readonly number[],
-  settings: EncodeSettings,
+  settings: ChunkEncoding,
 ): Promise<Map<number, Uint8Array>> {
   const itemSize = settings.fill.length;
   const grid = shape.map((n, d) => n / at(chunkShape, d));

@@ -14,10 +14,10 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/metadata-v3.ts";
 
 /** A JSON object whose floats stay floats. */
-export type Document = Readonly<Record<string, JsonInput>>;
+export type NodeDocument = Readonly<Record<string, JsonInput>>;
 
 interface StoredDocument {
-  readonly document: Document;
+  readonly document: NodeDocument;
   readonly version: string;
 }
 
@@ -42,7 +42,7 @@ async function findDocument(
   const bytes = info === undefined ? undefined : await store.get(key, options);
   if (info === undefined || bytes === undefined) return undefined;
   return {
-    document: parseJson(bytes, store.describe(key), { floats: "kept" }) as Document,
+    document: parseJson(bytes, store.describe(key), { floats: "kept" }) as NodeDocument,
     version: info.version,
   };
 }
@@ -56,7 +56,7 @@ export async function putDocument(
   store: WritableStore,
   path: string,
   before: StoredDocument,
-  document: Document,
+  document: NodeDocument,
   shrinks = false,
 ): Promise<void> {
   const own = () => put(store, path, document, { ifVersion: before.version });
@@ -66,7 +66,7 @@ export async function putDocument(
 }
 
 /** Creates a node at an empty path. Throws `CONFLICT` if there is one. */
-export async function addDocument(store: WritableStore, path: string, document: Document): Promise<void> {
+export async function addDocument(store: WritableStore, path: string, document: NodeDocument): Promise<void> {
   await put(store, path, document, { ifAbsent: true });
   await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
 }
@@ -91,18 +91,18 @@ export async function mendCopies(store: WritableStore, path: string): Promise<vo
 async function put(
   store: WritableStore,
   path: string,
-  document: Document,
+  document: NodeDocument,
   condition: { readonly ifVersion: string } | { readonly ifAbsent: boolean },
 ): Promise<void> {
   await store.put(joinKey(path, DOCUMENT), encode(document), { durable: true, ...condition });
 }
 
-function encode(document: Document): Uint8Array {
+function encode(document: NodeDocument): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
 }
 
 /** The copy of a group keeps its own list of copies. */
-function setCopy(copies: Map<string, JsonInput>, name: string, document: Document): void {
+function setCopy(copies: Map<string, JsonInput>, name: string, document: NodeDocument): void {
   const { consolidated_metadata: _, ...own } = document;
   const former = copies.get(name);
   const list = isObject(former) ? former["consolidated_metadata"] : undefined;
@@ -137,7 +137,7 @@ async function updateCopies(
   }
 }
 
-function isObject(value: JsonInput | undefined): value is Document {
+function isObject(value: JsonInput | undefined): value is NodeDocument {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !("toJSON" in value);
 }
 
@@ -225,7 +225,7 @@ export async function joinHierarchy(
   options: StoreOptions = {},
 ): Promise<string[]> {
   const made: string[] = [];
-  const nodes = new Map<string, Document>();
+  const nodes = new Map<string, NodeDocument>();
   for (let { folder } = splitKey(path); folder.length > root.length; { folder } = splitKey(folder)) {
     const found = await findDocument(store, folder, options);
     const document = found?.document ?? { zarr_format: 3, node_type: "group", attributes: {} };
@@ -235,7 +235,7 @@ export async function joinHierarchy(
     }
     nodes.set(folder, document);
   }
-  const below = new Map<string, Document>();
+  const below = new Map<string, NodeDocument>();
   await collectNodes(store, path, below, options);
   const change = (copies: Map<string, JsonInput>, name: string): void => {
     const above = path.slice(0, path.length - name.length);
@@ -255,7 +255,7 @@ export async function joinHierarchy(
 async function collectNodes(
   store: WritableStore,
   path: string,
-  into: Map<string, Document>,
+  into: Map<string, NodeDocument>,
   options: StoreOptions,
 ): Promise<void> {
   options.signal?.throwIfAborted();
@@ -268,7 +268,7 @@ async function collectNodes(
 }
 
 /** A document as consolidated metadata repeat it: a group gets an empty list. */
-function copyOf(document: Document): Document {
+function copyOf(document: NodeDocument): NodeDocument {
   const { consolidated_metadata: _, ...own } = document;
   if (own["node_type"] !== "group") return own;
   return { ...own, consolidated_metadata: { kind: "inline", must_understand: false, metadata: {} } };
@@ -299,7 +299,7 @@ export async function consolidateGroup(
       path: store.describe(path),
       field: "node_type",
     });
-  const nodes = new Map<string, Document>();
+  const nodes = new Map<string, NodeDocument>();
   await collectNodes(store, path, nodes, options);
   const changed: string[] = [];
   for (const [group, own] of [...nodes].reverse()) {

@@ -45,7 +45,7 @@ export async function applyPlan(
   }
   if (plan.kind === "rewrite") {
     const { entries, order } = placeParts(plan.parts, target);
-    await store.put(target.key, pieces(store, target, entries, order), conditionOf(target));
+    await store.put(target.key, pieces(store, target, entries, order), putConditionOf(target));
     return "written";
   }
   const index = await encodeShardIndex(plan.entries, target.grid, target.layout);
@@ -84,7 +84,7 @@ export async function removeObject(
 }
 
 /** The condition of a put that detects other writers. */
-export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "signal">):
+export function putConditionOf({ version, signal }: Pick<ShardTarget, "version" | "signal">):
   | { ifVersion: string; signal: AbortSignal | undefined }
   | {
       ifAbsent: true;
@@ -186,7 +186,7 @@ async function patchCopy(
   const copy = new Uint8Array(size);
   copy.set(old);
   for (const { offset, bytes } of writes) copy.set(bytes, offset);
-  await store.put(target.key, copy, conditionOf(target));
+  await store.put(target.key, copy, putConditionOf(target));
 }
 
 /** Joins adjacent writes, so that a chunk and the index after it arrive together. */

@@ -13,11 +13,11 @@ import type { PieceRooms } from "../../store/source.ts";
 import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
-import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../document/chunk-grid.ts";
+import { type AxisSegment, combine, partOfView, regularAxis, segmentsOf } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "../read/reading.ts";
 import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
-import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
+import { type ChunkEncoding, encodeChunk, layOutShard } from "./encode-chunk.ts";
 import { orderSlots } from "./write-settings.ts";
 
 export interface InnerChunk {
@@ -37,7 +37,7 @@ export function shardPieces(
   chunks: readonly InnerChunk[],
   grid: readonly number[],
   serializer: ShardingSerializer,
-  settings: EncodeSettings,
+  settings: ChunkEncoding,
   signal?: AbortSignal,
 ): ShardPieces {
   const ahead = aheadOf(serializer.inner, settings.encoder);
@@ -53,7 +53,7 @@ export function shardPieces(
 async function* makePieces(
   chunks: readonly InnerChunk[],
   { grid, serializer }: { readonly grid: readonly number[]; readonly serializer: ShardingSerializer },
-  settings: EncodeSettings,
+  settings: ChunkEncoding,
   { ahead, rooms }: { readonly ahead: number; readonly rooms: ChunkRooms },
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
@@ -144,7 +144,7 @@ function makesOwnBuffer({ serializer, stages }: Chain): boolean {
 /** Items to write into a shard. One entry for each dimension of the array. */
 interface ShardChange {
   /** Which of its items. */
-  readonly segments: readonly Segment[];
+  readonly segments: readonly AxisSegment[];
   readonly view: ItemView;
   /** Where the shard is in the array. */
   readonly region: Region;
@@ -157,11 +157,11 @@ export interface ShardChanges {
 }
 
 /** The inner chunks that a change touches, in C order. */
-export function changesOf(
+export function shardChangesOf(
   model: ArrayModel,
   serializer: ShardingSerializer,
   { segments, view, region }: ShardChange,
-  settings: EncodeSettings,
+  settings: ChunkEncoding,
   regions: RegionMerge,
 ): ShardChanges {
   const { order } = model.chain;
@@ -213,7 +213,7 @@ export class RegionMerge {
   }
 
   /** True if everything of a region that is inside the array is written. */
-  coversAll(extents: readonly Segment[], { start, shape }: Region): boolean {
+  coversAll(extents: readonly AxisSegment[], { start, shape }: Region): boolean {
     return extents.every((extent, d) => {
       const length = Math.min(at(shape, d), at(this.#model.shape, d) - at(start, d));
       return extent.start === 0 && extent.count === length && (extent.step === 1 || length === 1);
@@ -222,7 +222,7 @@ export class RegionMerge {
 
   /** The items of a region with the change applied, in C order. They may be the caller's own bytes, so they must not be modified. */
   merge(
-    extents: readonly Segment[],
+    extents: readonly AxisSegment[],
     change: ItemView,
     region: Region,
     signal?: AbortSignal,
@@ -235,7 +235,7 @@ export class RegionMerge {
    * and `chunkShape` have that dimension order.
    */
   mergeInner(
-    parts: readonly Segment[],
+    parts: readonly AxisSegment[],
     change: ItemView,
     shardStart: readonly number[],
     chunkShape: readonly number[],
@@ -244,7 +244,7 @@ export class RegionMerge {
     const { order } = this.#model.chain;
     const start = [...shardStart];
     const shape = [...shardStart];
-    const extents: Segment[] = [];
+    const extents: AxisSegment[] = [];
     const strides = [...shardStart];
     const own = [...shardStart];
     const stored = stridesOf(chunkShape);
@@ -261,7 +261,7 @@ export class RegionMerge {
 
   /** `strides` give the order of the resulting items. */
   async #merge(
-    extents: readonly Segment[],
+    extents: readonly AxisSegment[],
     change: ItemView,
     region: Region,
     strides: readonly number[],

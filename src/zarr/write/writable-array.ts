@@ -10,25 +10,32 @@ import { type ItemView, swapItems } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
 import { type Extent, resolveSelection, type Selection, stridesOf } from "../../values/selection.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer, stagesOf } from "../codecs/chain.ts";
-import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
+import {
+  type AxisSegment,
+  combine,
+  partOfView,
+  segmentsOf,
+  shapeAt,
+  startAt,
+} from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { ZarrArray } from "../read/array.ts";
 import type { ReadSettings } from "../read/leaf.ts";
-import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
+import { type ChunkEncoding, encodeChunk } from "./encode-chunk.ts";
 import {
   applyPlan,
-  conditionOf,
   planShardWrite,
+  putConditionOf,
   removeObject,
   retryRaced,
   withObjectLock,
 } from "./shard-apply.ts";
 import {
-  changesOf,
   type InnerChunk,
   type Region,
   RegionMerge,
   type ShardChanges,
+  shardChangesOf,
   shardPieces,
 } from "./shard-changes.ts";
 import { checkCapacity, checkWriteSettings, type SetOptions, type WriteSettings } from "./write-settings.ts";
@@ -74,7 +81,7 @@ export class WritableZarrArray extends ZarrArray {
    * that are written into (strategies `append` and `fixed`): see {@link flush}. Throws `BAD_ARGUMENT`, `CONFLICT` if others are always
    * faster.
    */
-  async set(selection: Selection | null, values: ValueSource, options: SetOptions = {}): Promise<void> {
+  async set(selection: Selection | null, values: ShardValues, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const counts = extents.map((extent) => extent.count);
     await this.#write(extents, viewValues(values, this.storedDType, counts), options);
@@ -152,7 +159,7 @@ export class WritableZarrArray extends ZarrArray {
   }
 
   /** Returns the settings for encoding the chunks of this array. */
-  encodeSettings(options: WriteSettings = {}): EncodeSettings {
+  encodeSettings(options: WriteSettings = {}): ChunkEncoding {
     return {
       fill: this.storedFill,
       writeEmptyChunks: options.writeEmptyChunks ?? this.#settings.writeEmptyChunks ?? false,
@@ -185,7 +192,7 @@ export class WritableZarrArray extends ZarrArray {
     );
   }
 
-  async #writeChunk(segments: readonly Segment[], source: ItemView, options: SetOptions): Promise<void> {
+  async #writeChunk(segments: readonly AxisSegment[], source: ItemView, options: SetOptions): Promise<void> {
     const { axes, chain } = this.model;
     const position = segments.map(({ chunk }) => chunk);
     const region = { start: startAt(axes, position), shape: shapeAt(axes, position) };
@@ -194,7 +201,13 @@ export class WritableZarrArray extends ZarrArray {
     const whole = this.#regions.coversAll(segments, region);
     if (serializer.kind === "sharding" && stages.length === 0) {
       const settings = this.encodeSettings(options);
-      const made = changesOf(this.model, serializer, { segments, view, region }, settings, this.#regions);
+      const made = shardChangesOf(
+        this.model,
+        serializer,
+        { segments, view, region },
+        settings,
+        this.#regions,
+      );
       const offer = (key: string): Promise<boolean> => this.#offerShard(key, segments, view, region, options);
       if (whole) await this.#putShard(position, serializer, made, offer, options);
       else
@@ -207,7 +220,7 @@ export class WritableZarrArray extends ZarrArray {
       const items = await this.#regions.merge(segments, view, region, options.signal);
       const bytes = await encodeChunk(chain, items, region.shape, this.encodeSettings(options));
       const target = { key, version, signal: options.signal };
-      if (bytes !== undefined) await this.store.put(key, bytes, conditionOf(target));
+      if (bytes !== undefined) await this.store.put(key, bytes, putConditionOf(target));
       else if (version !== undefined) await removeObject(this.store, target);
     });
   }
@@ -215,7 +228,7 @@ export class WritableZarrArray extends ZarrArray {
   /** Offers a whole shard to the shard writer; returns true if it was written. */
   async #offerShard(
     key: string,
-    segments: readonly Segment[],
+    segments: readonly AxisSegment[],
     items: ItemView,
     { start }: Region,
     options: SetOptions,
@@ -348,7 +361,7 @@ async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerato
  * Values of a selection in C order: a typed array, a list, a container as returned by `get`; or one value for all (for structs an object
  * with the fields).
  */
-export type ValueSource =
+export type ShardValues =
   | ArrayLike<unknown>
   | Iterable<unknown>
   | Readonly<Record<string, unknown>>
@@ -358,7 +371,7 @@ export type ValueSource =
   | string;
 
 /** A view of the items, with strides of 0 if one value is repeated. Throws `BAD_ARGUMENT` for another number of values. */
-function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]): ItemView {
+function viewValues(values: ShardValues, dtype: DType, counts: readonly number[]): ItemView {
   const count = elementsOf(counts);
   const { itemSize } = dtype;
   if (isSingle(values)) return repeatValue(values, dtype, counts);
@@ -394,12 +407,12 @@ function repeatValue(value: unknown, dtype: DType, counts: readonly number[]): I
 }
 
 /** True for anything but a list. */
-function isSingle(values: ValueSource): boolean {
+function isSingle(values: ShardValues): boolean {
   return typeof values !== "object" || !(Symbol.iterator in values || "length" in values);
 }
 
 /** The bytes of a typed array of exactly the dtype, without checking each item. */
-function rawItems(values: ValueSource, dtype: DType): Uint8Array | undefined {
+function rawItems(values: ShardValues, dtype: DType): Uint8Array | undefined {
   if (!ArrayBuffer.isView(values)) return undefined;
   const { buffer, byteOffset, byteLength } = values as Uint8Array;
   if (values.constructor.name !== ARRAYS[`${dtype.kind}${dtype.itemSize}`]) return undefined;

@@ -3,10 +3,10 @@ import {
   cellItems,
   cellShape,
   chooseCells,
+  chooseShards,
   fullCellItems,
   indexSlot,
   matchCells,
-  planShards,
   shardCells,
   shardPosition,
 } from "../../../src/convert/plan/grid.ts";
@@ -92,7 +92,7 @@ describe("shards", () => {
         fc.boolean(),
         (shape, target, chunksPerShard, reversed) => {
           const cells = chooseCells(shape, 1, target);
-          const shards = planShards(cells, 1, { chunksPerShard });
+          const shards = chooseShards(cells, 1, { chunksPerShard });
           const box = cellShape(cells);
           const turn = (values: readonly number[]): readonly number[] =>
             reversed ? [...values].reverse() : values;
@@ -127,30 +127,30 @@ describe("shards", () => {
 
   it("consist of whole chunks, about 128 MiB unless requested otherwise", () => {
     const cells = matchCells([954 * 131_072], 131_072);
-    expect(cells && planShards(cells, 8)).toMatchObject({
+    expect(cells && chooseShards(cells, 8)).toMatchObject({
       capacity: 128,
       count: 8,
       lastCount: 954 - 7 * 128,
     });
-    expect(cells && planShards(cells, 8, { shardSize: 3_000_000 })).toMatchObject({
+    expect(cells && chooseShards(cells, 8, { shardSize: 3_000_000 })).toMatchObject({
       capacity: 2,
       count: 477,
     });
-    expect(cells && planShards(cells, 8, { shardSize: 1 })).toMatchObject({ capacity: 1, count: 954 });
+    expect(cells && chooseShards(cells, 8, { shardSize: 1 })).toMatchObject({ capacity: 1, count: 954 });
   });
 
   it("have an index of bounded size, however small the chunks are", () => {
     const cells = matchCells([10_000_000], 10);
-    expect(cells && planShards(cells, 1).capacity).toBe(65_536);
+    expect(cells && chooseShards(cells, 1).capacity).toBe(65_536);
   });
 
   it.each([0, -1, 1.5, Number.NaN])("refuse %s chunks or bytes", (value) => {
     const cells = matchCells([100], 10);
     if (cells === undefined) throw new Error("no match");
-    expect(() => planShards(cells, 1, { chunksPerShard: value })).toThrow(
+    expect(() => chooseShards(cells, 1, { chunksPerShard: value })).toThrow(
       expect.objectContaining({ code: "BAD_ARGUMENT" }),
     );
-    expect(() => planShards(cells, 1, { shardSize: value })).toThrow(
+    expect(() => chooseShards(cells, 1, { shardSize: value })).toThrow(
       expect.objectContaining({ code: "BAD_ARGUMENT" }),
     );
   });

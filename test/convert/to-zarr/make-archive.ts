@@ -1,7 +1,7 @@
 /** Archives made for tests: kinds that the corpus has no sample of. */
 import { encode } from "../../../src/codec/index.ts";
 import type { EncodeOptions } from "../../../src/codec/types.ts";
-import { encodeHeader, encodeSection } from "../../../src/format/encode-file.ts";
+import { encodeFileHeader, encodeSection } from "../../../src/format/encode-file.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonObject, JsonValue } from "../../../src/format/types.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
@@ -33,7 +33,7 @@ export async function putBloscpack(
   });
   const chunks = await cut(bytes, chunkSize, settings);
   const parts = [
-    encodeHeader({
+    encodeFileHeader({
       version: 3,
       headerLength: 32,
       offsets: false,
@@ -54,7 +54,7 @@ export async function putBloscpack(
 
 /** A Bloscpack file of plain bytes in one chunk. */
 export async function putRaw(store: WritableStore, key: string, bytes: Uint8Array): Promise<void> {
-  const header = encodeHeader({
+  const header = encodeFileHeader({
     version: 3,
     headerLength: 32,
     offsets: false,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Archive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
-import { assertApart } from "../../../src/convert/run/destination.ts";
+import { refuseOverlapping } from "../../../src/convert/run/destination.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { type ConvertOptions, convert } from "../../../src/zarr.ts";
@@ -208,9 +208,13 @@ describe("a destination that exists", () => {
         code: "CONFLICT",
       });
     }
-    expect(() => assertApart("/data/x", "/data/x")).toThrow(expect.objectContaining({ code: "CONFLICT" }));
-    expect(() => assertApart("/data/x", "/data")).toThrow(expect.objectContaining({ code: "CONFLICT" }));
-    expect(assertApart("/data/x", "/data/xy")).toBeUndefined();
+    expect(() => refuseOverlapping("/data/x", "/data/x")).toThrow(
+      expect.objectContaining({ code: "CONFLICT" }),
+    );
+    expect(() => refuseOverlapping("/data/x", "/data")).toThrow(
+      expect.objectContaining({ code: "CONFLICT" }),
+    );
+    expect(refuseOverlapping("/data/x", "/data/xy")).toBeUndefined();
   });
 
   it("resume and overwrite together are refused", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openShard, readShardChunks, shardPieces } from "../../../src/convert/targets/shard-files.ts";
+import { openShard, piecesOfShard, readShardChunks } from "../../../src/convert/targets/shard-files.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import fc from "../../property.ts";
@@ -73,7 +73,7 @@ describe("a shard", () => {
 
   it("is its chunks back to back, then the index, and reads back", async () => {
     const store = new MemoryStore();
-    await store.put("s", shardPieces(chunks, 8));
+    await store.put("s", piecesOfShard(chunks, 8));
     const open = await openShard(store, "s", 8);
     expect(open.entries.slice(6)).toEqual([undefined, undefined]);
     const found: Uint8Array[] = [];
@@ -89,14 +89,14 @@ describe("a shard", () => {
     async function* reused(): AsyncGenerator<Uint8Array> {
       for (const byte of [1, 2, 3]) yield buffer.subarray(0, byte).fill(byte);
     }
-    expect([...(await collect(shardPieces(reused(), 3))).subarray(0, 6)]).toEqual([1, 2, 2, 3, 3, 3]);
+    expect([...(await collect(piecesOfShard(reused(), 3))).subarray(0, 6)]).toEqual([1, 2, 2, 3, 3, 3]);
   });
 
   it("puts the entries into the requested slots", async () => {
     const store = new MemoryStore();
     await store.put(
       "s",
-      shardPieces([filled(1, 1), filled(2, 2)], 2, (k) => 1 - k),
+      piecesOfShard([filled(1, 1), filled(2, 2)], 2, (k) => 1 - k),
     );
     expect((await openShard(store, "s", 2)).entries).toEqual([
       { offset: 1, nbytes: 2 },
@@ -116,7 +116,7 @@ describe("many chunks of any size", () => {
         async (sizes) => {
           const chunks = sizes.map((size, i) => filled(size, i + 1));
           const store = new MemoryStore();
-          await store.put("s", shardPieces(chunks, chunks.length));
+          await store.put("s", piecesOfShard(chunks, chunks.length));
           const open = await openShard(store, "s", chunks.length);
           let k = 0;
           for await (const chunk of readShardChunks(store, open, [...chunks.keys()]))

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import type { JsonValue } from "../../../src/format/types.ts";
-import { mapDType, NOT_A_TIME } from "../../../src/zarr/document/zarr-dtype.ts";
+import { NOT_A_TIME } from "../../../src/values/values.ts";
+import { mapDType } from "../../../src/zarr/document/zarr-dtype.ts";
 
 const map = (dtype: JsonValue, fillValue?: JsonValue, portable = false) =>
   mapDType(parseDType(dtype, "x"), { path: "x", portable, fillValue });

@@ -6,7 +6,7 @@ import { expect, test, vi } from "vitest";
 import { isSuperchunkError, SuperchunkError } from "../../../src/errors.ts";
 import type { DType } from "../../../src/format/types.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";
-import type { CreateOptions } from "../../../src/write/array/create.ts";
+import type { ArrayOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import type { PublishPolicy } from "../../../src/write/editable.ts";
 import type { ChunkSettings } from "../../../src/write/layout/settings.ts";
@@ -21,7 +21,7 @@ const MOST_ROWS = 80;
 const INT: DType = { kind: "int", itemSize: 4, byteOrder: "little" };
 const FILL = -1;
 
-const KINDS: readonly (readonly [string, Partial<CreateOptions>])[] = [
+const KINDS: readonly (readonly [string, Partial<ArrayOptions>])[] = [
   ["rows of values", {}],
   ["rows with two dimensions", { shape: [0, 2, 1], chunkLength: 3, superchunkLength: 2 }],
   [

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { FileStore, verifyLinkAt } from "../../../src/node/index.ts";
-import type { CreateOptions } from "../../../src/write/array/create.ts";
+import type { ArrayOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import { randomFrom, SEED } from "../../crash/random.ts";
 import { sweep } from "../../scope.ts";
@@ -128,7 +128,7 @@ function isOneOf(
 }
 
 /** Options, and the number of writer steps between two power cuts. */
-const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
+const SHAPES: readonly (readonly [string, Partial<ArrayOptions>, number])[] = [
   ["rows of values", {}, sweep(11, 149)],
   ["rows with two dimensions", { shape: [0, 2, 1], chunkLength: 2, superchunkLength: 2 }, 131],
   ["without digests, one chunk per superchunk", { checksum: "None", superchunkLength: 1 }, 131],

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DType } from "../../../src/format/types.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";
-import type { CreateOptions } from "../../../src/write/array/create.ts";
+import type { ArrayOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import { randomFrom, SEED } from "../../crash/random.ts";
 import { isExhaustive, sweep } from "../../scope.ts";
@@ -48,7 +48,7 @@ const compact = (changes: Parameters<WritableArray["compact"]>[0]): Step => [
   (array) => array.compact(changes),
 ];
 
-const PLAIN: Partial<CreateOptions> = {};
+const PLAIN: Partial<ArrayOptions> = {};
 const PLAIN_STEPS: readonly Step[] = [
   append(1, 31),
   compact({ compressor: { cname: "zstd", clevel: 1 } }),
@@ -66,7 +66,7 @@ const PLAIN_STEPS: readonly Step[] = [
 ];
 
 const INT: DType = { kind: "int", itemSize: 4, byteOrder: "little" };
-const COLUMNS: Partial<CreateOptions> = {
+const COLUMNS: Partial<ArrayOptions> = {
   dtype: [
     ["a", "<i4"],
     ["v", "<i4", [2]],

@@ -6,7 +6,7 @@ import type { DualFiles } from "../../../src/dual/types.ts";
 import { dualFiles } from "../../../src/node/dual/files.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
-import { type CreateOptions, createArray, openWritable } from "../../../src/write/array/create.ts";
+import { type ArrayOptions, createArray, openWritable } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import type { PublishPolicy } from "../../../src/write/editable.ts";
 import { temporaryFolder } from "../../folder.ts";
@@ -53,7 +53,7 @@ export function watchedFolder(
 export function createWatched(
   root: string,
   onChange: () => Promise<void>,
-  options: Partial<CreateOptions> = {},
+  options: Partial<ArrayOptions> = {},
   publish: PublishPolicy = "flush",
 ): Promise<WritableArray> {
   const { store, files } = watchedFolder(root, onChange);

@@ -11,7 +11,7 @@ import { open } from "../../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { makeHostCheck, type ServedView, serveView } from "../../../src/node/serve/serve.ts";
-import { type Caller, Gate, type Place } from "../../../src/node/serve/serve-gate.ts";
+import { AnswerGate, type AnswerPlace, type Caller } from "../../../src/node/serve/serve-gate.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { zarrTreeView } from "../../../src/view/view-tree.ts";
 import type { ZarrView } from "../../../src/zarr.ts";
@@ -410,10 +410,10 @@ function caller(more: Partial<Caller> = {}): Caller {
 
 describe("the gate", () => {
   it("keeps places free for other addresses, and admits the one with the fewest places first", async () => {
-    const gate = new Gate({ answers: 4, answersOfAddress: 3 });
+    const gate = new AnswerGate({ answers: 4, answersOfAddress: 3 });
     const never = new AbortController().signal;
     const order: string[] = [];
-    const enter = (address: string): Promise<Place | undefined> => {
+    const enter = (address: string): Promise<AnswerPlace | undefined> => {
       const place = gate.enter(caller({ address }), never);
       void place.then(() => order.push(address));
       return place;
@@ -430,7 +430,7 @@ describe("the gate", () => {
   });
 
   it("answers one request of a connection at a time, and refuses a connection that sends them endlessly", async () => {
-    const gate = new Gate({ waitingOfConnection: 2 });
+    const gate = new AnswerGate({ waitingOfConnection: 2 });
     const never = new AbortController().signal;
     const one = caller();
     const first = await gate.enter(one, never);
@@ -444,7 +444,7 @@ describe("the gate", () => {
 
   it("lets documents pass when chunks take all places, and ends stalled answers only while others wait", async () => {
     let now = 0;
-    const gate = new Gate({ answers: 1, patienceMs: 1000 }, () => now);
+    const gate = new AnswerGate({ answers: 1, patienceMs: 1000 }, () => now);
     const never = new AbortController().signal;
     const ended: string[] = [];
     const stalled = await gate.enter(caller({ end: () => ended.push("stalled") }), never);
@@ -466,12 +466,12 @@ describe("the gate", () => {
   });
 
   it("admits only as many as it has places, in order, and forgets callers that left", async () => {
-    const gate = new Gate({ answersOfAddress: 64 });
+    const gate = new AnswerGate({ answersOfAddress: 64 });
     const never = new AbortController().signal;
     const first = await Promise.all(Array.from({ length: 64 }, () => gate.enter(caller(), never)));
     const order: string[] = [];
     const impatient = new AbortController();
-    const enterAs = async (name: string): Promise<Place | undefined> => {
+    const enterAs = async (name: string): Promise<AnswerPlace | undefined> => {
       const place = await gate.enter(caller(), never);
       order.push(name);
       return place;
@@ -488,7 +488,7 @@ describe("the gate", () => {
   });
 
   it("waits if the bodies under way hold too much memory", async () => {
-    const gate = new Gate();
+    const gate = new AnswerGate();
     const never = new AbortController().signal;
     const big = await gate.enter(caller(), never);
     big?.hold(1 << 30);

@@ -17,7 +17,7 @@ import {
 } from "vitest";
 import type { ChunkDecoder } from "../../../src/archive/read/chunk-fetch.ts";
 import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
-import type { DecodeJob, Reply } from "../../../src/node/threads/thread-messages.ts";
+import type { DecodeJob, ThreadReply } from "../../../src/node/threads/thread-messages.ts";
 import type { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { repositoryRoot } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
@@ -140,7 +140,7 @@ function expectRamp(values: BigInt64Array): void {
 
 /** Whether memory was lent for each job, and how many buffers came back. */
 async function jobsSeen(): Promise<{ lent: boolean; buffers: number }[]> {
-  const replies = await Promise.all(run.mock.results.map(({ value }) => value as Promise<Reply>));
+  const replies = await Promise.all(run.mock.results.map(({ value }) => value as Promise<ThreadReply>));
   const jobs = run.mock.calls.map(([job]) => job as DecodeJob);
   return replies.map(({ buffers }, i) => {
     const memory = jobs[i]?.targets?.memory;

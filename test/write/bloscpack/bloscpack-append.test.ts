@@ -5,7 +5,7 @@ import type { ArrayArchive, BytesArchive } from "../../../src/archive/kinds/type
 import { open } from "../../../src/archive/open/open.ts";
 import { journalKey } from "../../../src/archive/places/journal.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
-import { decodeHeader } from "../../../src/format/header.ts";
+import { decodeFileHeader } from "../../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../../src/format/journal.ts";
 import { JsonFloat } from "../../../src/format/json-float.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
@@ -37,7 +37,7 @@ async function made(length: number, options: BloscpackOptions = {}): Promise<Mem
   return store;
 }
 
-const headerOf = async (store: MemoryStore) => decodeHeader((await store.get(KEY)) as Uint8Array, KEY);
+const headerOf = async (store: MemoryStore) => decodeFileHeader((await store.get(KEY)) as Uint8Array, KEY);
 
 describe.each([
   ["by a new file", {}],

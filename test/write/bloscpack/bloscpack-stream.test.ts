@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { BytesArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
-import { decodeHeader } from "../../../src/format/header.ts";
+import { decodeFileHeader } from "../../../src/format/header.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { compressArray, compressBytes, packBytes } from "../../../src/write/bloscpack/bloscpack-write.ts";
 import { compactFile, setChunk } from "../../../src/write/in-place/set-chunk.ts";
@@ -33,7 +33,7 @@ describe("stream", () => {
       const { nchunks, nbytes } = await compressBytes(cut(data), store, KEY, options);
       expect([nchunks, nbytes]).toEqual([Math.max(1, Math.ceil(length / 1000)), length]);
       const file = (await store.get(KEY)) ?? new Uint8Array(0);
-      expect(decodeHeader(file, KEY)).toMatchObject({
+      expect(decodeFileHeader(file, KEY)).toMatchObject({
         version: 3,
         offsets: false,
         nchunks: -1,
@@ -63,7 +63,7 @@ describe("stream", () => {
     const array = { dtype: parseDType("<i4", KEY), shape: [1000], data: cut(data) };
     await compressArray(array, store, KEY, { stream: true, chunkSize: 1200 });
     const file = (await store.get(KEY)) ?? new Uint8Array(0);
-    expect(decodeHeader(file, KEY)).toMatchObject({ offsets: false, nchunks: 4, lastChunk: 400 });
+    expect(decodeFileHeader(file, KEY)).toMatchObject({ offsets: false, nchunks: 4, lastChunk: 400 });
     expect(await contentsOf(store)).toEqual(data);
   });
 });

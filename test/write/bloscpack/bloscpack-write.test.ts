@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { ArrayArchive, BytesArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
-import { CHECKSUM_NAMES, decodeHeader } from "../../../src/format/header.ts";
+import { CHECKSUM_NAMES, decodeFileHeader } from "../../../src/format/header.ts";
 import { decodeSectionHeader } from "../../../src/format/metadata.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { compressArray, compressBytes, packBytes } from "../../../src/write/bloscpack/bloscpack-write.ts";
@@ -32,7 +32,7 @@ describe("compress", () => {
       const theirs = readFileSync(row.file);
       const source = await open(new MemoryStore([["a.blp", theirs]]), "a.blp");
       if (source.kind === "table") throw new Error("a table");
-      const header = decodeHeader(theirs, row.path);
+      const header = decodeFileHeader(theirs, row.path);
       const summary = await source.summary();
       const section = header.metadata
         ? decodeSectionHeader(theirs.subarray(32, 64), row.path, 32)
@@ -93,7 +93,7 @@ describe("compress", () => {
     const data = numbered(3 * (1 << 20) + 5);
     const result = await compressBytes(data, store, "a.blp");
     const bytes = (await store.get("a.blp")) as Uint8Array;
-    expect(decodeHeader(bytes, "a")).toMatchObject({
+    expect(decodeFileHeader(bytes, "a")).toMatchObject({
       version: 3,
       offsets: true,
       metadata: false,
@@ -169,7 +169,7 @@ describe("compress", () => {
     const store = new MemoryStore();
     await compressBytes(new Uint8Array(0), store, "a.blp");
     const bytes = (await store.get("a.blp")) as Uint8Array;
-    expect(decodeHeader(bytes, "a")).toMatchObject({
+    expect(decodeFileHeader(bytes, "a")).toMatchObject({
       chunkSize: 0,
       lastChunk: 0,
       nchunks: 1,
@@ -185,7 +185,7 @@ describe("compress", () => {
     const dtype = parseDType("|S3", "test");
     const array = { dtype, shape: [500_000], data: numbered(1_500_000) };
     await compressArray(array, store, "a.blp");
-    expect(decodeHeader((await store.get("a.blp")) as Uint8Array, "a").chunkSize).toBe(1_048_575);
+    expect(decodeFileHeader((await store.get("a.blp")) as Uint8Array, "a").chunkSize).toBe(1_048_575);
     const error = await rejectionOf(compressArray(array, store, "b.blp", { chunkSize: 1000 }));
     expect([error.code, error.details.field]).toEqual(["BAD_ARGUMENT", "chunk-size"]);
     expect(await store.stat("b.blp")).toBeUndefined();
