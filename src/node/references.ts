@@ -63,6 +63,7 @@ export async function openReferences(
     containers: references.containers,
     get: (key, reading) => references.get(key, reading),
     getRange: (key, range, reading) => references.getRange(key, range, reading),
+    sizeOf: (key, reading) => references.sizeOf(key, reading),
     async close() {
       await references.close();
       await store.close?.();
@@ -124,6 +125,7 @@ async function openIcechunk(
     },
     get: (key) => read(key, (path) => store.get(path)),
     getRange: (key, range) => read(key, (path) => store.getRange(path, range)),
+    sizeOf: async (key) => ((await store.exists(key)) ? store.getsize(key) : undefined),
     close: async () => {
       for (const opened of stores.values()) await (await opened).close?.();
       stores.clear();

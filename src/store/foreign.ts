@@ -20,6 +20,8 @@ export interface ForeignStore {
   ): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /** Entries directly under a folder, without a leading slash; zarrita's stores have no such method. */
   list?(folder: string): AsyncIterable<ListEntry>;
+  /** Size of an object, without reading it; zarrita's stores have no such method. */
+  sizeOf?(key: string, options?: StoreOptions): Promise<number | undefined>;
   close?(): Promise<void>;
 }
 
@@ -116,6 +118,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
   const close = async (): Promise<void> => store.close?.();
   return {
     ...{ readsToStat: true, describe, get, close, [Symbol.asyncDispose]: close },
+    ...(store.sizeOf === undefined ? {} : { sizeOf: store.sizeOf.bind(store) }),
     async getRange(key, range, options) {
       checkKey(key);
       checkRange(range, describe(key));

@@ -111,6 +111,8 @@ export interface ReadableStore {
    * then does without its size and version.
    */
   readonly readsToStat?: boolean;
+  /** Capability of such a store: the size of an object, without reading it. */
+  sizeOf?(key: string, options?: StoreOptions): Promise<number | undefined>;
   /** Text for errors about an absent object, if the store knows a reason, such as a web page at its address. */
   explainAbsence?(): string | undefined;
   /** Releases the resources of the store. */

@@ -239,6 +239,7 @@ export type FullStore = Required<
     | "identify"
     | "claim"
     | "readsToStat"
+    | "sizeOf"
     | "explainAbsence"
   >
 >;

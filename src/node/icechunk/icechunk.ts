@@ -276,11 +276,9 @@ export function explainIcechunk(error: unknown, path: string): unknown {
     );
   }
   if (/no virtual chunk container|not authorized|authorize/i.test(text)) {
-    return new SuperchunkError("UNSAFE_PATH", `a container is missing or not authorised: ${first}`, {
-      path,
-      field: "container",
-      cause: error,
-    });
+    const [, place = "a chunk"] = /chunk location \((\S+?)\)/.exec(text) ?? [];
+    const summary = `no container that may be read has ${place}; open the references with {allow: "PLACE"}, where PLACE is a folder or a bucket above it`;
+    return new SuperchunkError("UNSAFE_PATH", summary, { path, field: "container", cause: error });
   }
   // Icechunk 2.2 gives JavaScript no more details.
   if (/error fetching virtual reference/.test(text)) {

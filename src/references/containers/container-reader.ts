@@ -64,13 +64,9 @@ export class ContainerReader {
    * authorised, `STALE` for an object that has changed, `NOT_FOUND`, `TRUNCATED`.
    */
   async read(reference: StoredReference, options: StoreOptions = {}): Promise<Uint8Array> {
-    const { location, offset, length, guard } = reference;
-    const container = this.#containers.match(location);
-    this.#authorize(container, location);
-    const store = await this.#open(container);
-    const key = keyIn(container, location);
+    const { offset, length, guard } = reference;
+    const { container, store, key, info: before } = await this.#find(reference, options);
     const path = store.describe(key);
-    const before = await this.#stat(store, key, options);
     if (guard !== undefined) checkGuard(guard, before, path);
     const wanted = length ?? before.size - offset;
     if (wanted < 0 || offset + wanted > before.size) {
@@ -94,6 +90,19 @@ export class ContainerReader {
       });
     }
     return bytes;
+  }
+
+  /** Bytes of a reference. If it has no length, its object is looked up, with the errors of {@link read}. */
+  async sizeOf(reference: StoredReference, options: StoreOptions): Promise<number> {
+    return reference.length ?? (await this.#find(reference, options)).info.size - reference.offset;
+  }
+
+  async #find({ location }: StoredReference, options: StoreOptions) {
+    const container = this.#containers.match(location);
+    this.#authorize(container, location);
+    const store = await this.#open(container);
+    const key = keyIn(container, location);
+    return { container, store, key, info: await this.#stat(store, key, options) };
   }
 
   async close(): Promise<void> {

@@ -46,6 +46,8 @@ export interface ReferenceStore {
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
   /** Entries directly under a folder (`""` is the root); absent for sets without a list of keys. */
   list?(folder: string): AsyncIterable<ListEntry>;
+  /** Size of an object. Reads nothing, unless a reference is to an object of unknown length. */
+  sizeOf(key: string, options?: StoreOptions): Promise<number | undefined>;
   /** All containers of the set, readable or not. */
   readonly containers: Containers;
   close(): Promise<void>;
@@ -199,6 +201,12 @@ function indexStore(index: ReferenceIndex, containers: Containers, reader: Conta
       const { offset, length } = resolveRange(range, bytes.length ?? 0, key);
       if (bytes instanceof Uint8Array) return bytes.slice(offset, offset + length);
       return reader.read({ ...bytes, offset: bytes.offset + offset, length }, options);
+    },
+    async sizeOf(key, options = {}) {
+      const found = await find(key, options);
+      return found === undefined || found instanceof Uint8Array
+        ? found?.length
+        : reader.sizeOf(found, options);
     },
     close: () => reader.close(),
   };

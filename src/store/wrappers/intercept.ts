@@ -10,7 +10,7 @@ import type { ListEntry, ListOptions, ReadableStore, WritableStore } from "../ty
 /** Methods of a store that reach its medium. */
 type StoreMethod = Exclude<
   keyof WritableStore,
-  "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "explainAbsence"
+  "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "sizeOf" | "explainAbsence"
 >;
 
 export interface StoreCall {

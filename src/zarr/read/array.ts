@@ -346,8 +346,10 @@ export class ZarrArray implements ReadableArray {
     if (isGenerating(this.store)) return this.store.storedBytes(this.path);
     let total = 0;
     const ask = async (key: string, signal: AbortSignal): Promise<void> => {
-      const size = (await this.store.stat(key, { signal }))?.size ?? 0;
-      total += size;
+      const { store } = this;
+      const size = await (store.sizeOf?.(key, { signal }) ??
+        store.stat(key, { signal }).then((info) => info?.size));
+      total += size ?? 0;
     };
     await runPooled(this.model.metadataKeys, STATS_AT_ONCE, ask, options.signal);
     let keys: string[] = [];
