@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_902,
   arrow: 838,
   hdf5: 2_741,
-  blosc2: 3_212,
+  blosc2: 3_227,
   tables: 1_615,
   codec2: 1_623,
   pool: 532,

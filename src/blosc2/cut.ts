@@ -6,7 +6,7 @@ import { filterName, stepsOf } from "../codec2/header.ts";
 import { isCopied } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
-import type { DType } from "../format/types.ts";
+import type { DType, JsonValue } from "../format/types.ts";
 import type { Frame } from "./frame.ts";
 
 const MAX_DIMENSIONS = 16;
@@ -56,7 +56,7 @@ export function cutOf(frame: Frame): Cut {
       { path, field, found },
     );
   if (stored === undefined) {
-    const dtype = parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
+    const dtype = packedType(frame) ?? parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
     const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
     return {
       dtype,
@@ -94,6 +94,14 @@ export function cutOf(frame: Frame): Cut {
   if (nbytes > 0 && elementsOf(padded) * typesize !== chunkBytes) throw bad("chunkshape", chunks);
   if (nbytes > 0 && elementsOf(cut.blocks) * typesize !== blockBytes) throw bad("blockshape", blocks);
   return cut;
+}
+
+/** The data type that python-blosc2's `save_array` and `pack_tensor` store as an attribute: `[kind, shape, dtype]`. */
+function packedType({ attrs, typesize, path }: Frame): DType | undefined {
+  const [kind, , name] = (attrs["__pack_tensor__"] ?? []) as readonly JsonValue[];
+  if (kind !== "numpy" || typeof name !== "string") return undefined;
+  const dtype = parseDType(name, path);
+  return dtype.itemSize === typesize ? dtype : undefined;
 }
 
 export function roundUp(length: number, step: number): number {

@@ -73,10 +73,9 @@ export async function readFrame(
   key: string,
   options: StoreOptions & Pick<OpenOptions, "damaged" | "onDamage"> = {},
 ): Promise<Frame | undefined> {
-  const folderFile = joinKey(key, SPARSE_FILE);
   const own = key === "" ? undefined : await readBeginning(store, key, HEAD, options);
-  const file = own === undefined ? folderFile : key;
-  const begin = own ?? (await readBeginning(store, folderFile, HEAD, options));
+  const file = own === undefined ? joinKey(key, SPARSE_FILE) : key;
+  const begin = own ?? (await readBeginning(store, file, HEAD, options));
   const info = begin?.info ?? (begin && (await store.stat(file, options)));
   if (begin === undefined || info === undefined) return undefined;
   const head = begin.bytes;
@@ -98,7 +97,8 @@ export async function readFrame(
   const chunkBytes = nbytes === 0 ? Math.max(0, stored) : stored;
   if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
   const isSparse = type === 1;
-  const indexAt = headerLength + (isSparse ? 0 : cbytes);
+  // A frame whose last row was removed keeps the old cbytes.
+  const indexAt = headerLength + (isSparse || nbytes === 0 ? 0 : cbytes);
   const header = await read.part(0, headerLength, options);
   const metalayers = metalayersOf(read, unpackPart(read, header, "header")[13]);
   const span = { isSparse, folder: key, first: headerLength, end: indexAt };

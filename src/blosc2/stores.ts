@@ -9,7 +9,7 @@ import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey, resolveRange } from "../store/key.ts";
+import { joinKey, refuseListed, resolveRange, showListed } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
@@ -55,8 +55,9 @@ export async function openBlosc2Store(
       if (MEMBER.test(name)) addMember(members, name, { store: zip, key: name });
     await addEmbedded(members, { store: zip, key: EMBEDDED }, options);
   } else {
-    for await (const name of filesBelow(store, place, ""))
-      if (MEMBER.test(name)) addMember(members, name, { store, key: joinKey(place, name) });
+    for await (const { name, error } of filesBelow(store, place, ""))
+      if (error !== undefined) addMember(members, name, { store, key: place, error });
+      else if (MEMBER.test(name)) addMember(members, name, { store, key: joinKey(place, name) });
     await addEmbedded(members, { store, key: joinKey(place, EMBEDDED) }, options);
   }
   const tables = await showTables(members, options);
@@ -85,22 +86,28 @@ function openIfThere(
   });
 }
 
+/** Adds a member. A backslash in its name is percent-encoded. */
 function addMember(members: Map<string, Member>, name: string, member: Member): void {
-  const path = name.replace(MEMBER, "").replace(/^\/+/, "");
+  const path = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C");
   const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
   if (isSafe) members.set(path, member);
 }
 
+/** The files of a folder; those that a store of keys cannot name with an error. */
 async function* filesBelow(
   store: ReadableStore,
   place: string,
   folder: string,
   depth = 0,
-): AsyncGenerator<string> {
+): AsyncGenerator<{ readonly name: string; readonly error?: SuperchunkError }> {
   if (depth > MAX_DEPTH) return;
-  for await (const { name, kind } of store.list?.(joinKey(place, folder)) ?? [])
-    if (kind === "folder") yield* filesBelow(store, place, joinKey(folder, name), depth + 1);
-    else yield joinKey(folder, name);
+  const own = joinKey(place, folder);
+  for await (const { name, kind } of store.list?.(own) ?? []) {
+    const error = refuseListed(name, store.describe(own));
+    if (error !== undefined) yield { name: showListed(folder, name), error };
+    else if (kind === "folder") yield* filesBelow(store, place, joinKey(folder, name), depth + 1);
+    else yield { name: joinKey(folder, name) };
+  }
 }
 
 /** Adds the arrays that are stored as bytes in one frame. Returns false without a frame, or without a store in it. */

@@ -255,6 +255,14 @@ test("repair explains how to save the whole parts of a damaged frame, and that w
   expect(changed).toBeLessThanOrEqual(1200);
 });
 
+test("frames of save_array have the data type of the array, and a frame whose rows were removed opens", async () => {
+  expect(await openArray(store, "packed.b2frame")).toMatchObject({
+    shape: [3000],
+    dtype: { kind: "float", itemSize: 4 },
+  });
+  expect(await openArray(store, "removed.b2nd")).toMatchObject({ shape: [0, 50], dtype: { kind: "float" } });
+});
+
 test("of a truncated frame, the chunks before the cut are saved, at their places", async () => {
   const saved = { index: 0, walk: 0, part: 0, refused: 0 };
   for (const name of names) {

@@ -150,6 +150,16 @@ test("members of a truncated archive are found by their own headers, if damage i
     expect(sha256(await (await openArray(target, name)).getBytes())).toBe(values[`tree.b2z/${name}`]?.sha256);
 });
 
+test("a name with a backslash, which no key has, is percent-encoded, and its member is read", async () => {
+  // The name is in the member's header and in the directory.
+  const text = Buffer.from(images.get("tree.b2z") ?? [])
+    .toString("latin1")
+    .replaceAll("prices.b2nd", "pri\\es.b2nd");
+  const named = new MemoryStore(new Map([["x.b2z", new Uint8Array(Buffer.from(text, "latin1"))]]));
+  const array = await openArray(named, "x.b2z/pri%5Ces");
+  expect(sha256(await array.getBytes())).toBe(values["tree.b2z/prices"]?.sha256);
+});
+
 test("names a path that the store does not have, and says what to do", async () => {
   await expect(open(store, "tree.b2z/a/nothing")).rejects.toMatchObject({
     code: "NOT_FOUND",
