@@ -177,7 +177,10 @@ function encodeMatches(
       continue;
     }
     const literals = at - anchor;
-    if (to + literals + (literals + MAX_RUN - 1) / MAX_RUN + matchCost(<usize>code, distance <= NEAR) > limit) return -2;
+    // The exact cost takes a division, so it is needed only near the limit.
+    if (to + literals + (literals >> 5) + (<usize>code >> 7) + 6 > limit) {
+      if (to + literals + (literals + MAX_RUN - 1) / MAX_RUN + matchCost(<usize>code, distance <= NEAR) > limit) return -2;
+    }
     to = putLiterals(to, anchor, literals);
     to = putMatch(to, <usize>code, distance - 1);
     at += <usize>code;
