@@ -67,13 +67,16 @@ export function describeFailure(error: unknown): string {
   return text.replace(/\s*[\r\n]+\s*/g, " ").trim();
 }
 
+/** For a `-` where a path is expected. */
+const NO_STDIN = ". This command does not read stdin: write it to a file first";
+
 /** The error with its place as fields. `expected` and `found` are converted to JSON. */
 export function toJsonFailure(error: unknown): JsonFailure {
   if (error instanceof SuperchunkError) {
     const { path, offset, chunk, field, expected, found } = error.details;
     return {
       code: error.code,
-      message: inCommandWords(error.message),
+      message: inCommandWords(error.message) + (path === "-" && error.code === "NOT_FOUND" ? NO_STDIN : ""),
       ...(path === undefined ? {} : { path }),
       ...(offset === undefined ? {} : { offset }),
       ...(chunk === undefined ? {} : { chunk }),

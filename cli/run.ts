@@ -92,6 +92,9 @@ function usageLine(text: string, { commands }: Command): string {
   // If a command was named, only that one is loaded.
   const [named] = commands.length === 1 ? commands : [];
   const help = named === undefined ? "superchunk --help" : `superchunk ${named.name()} --help`;
+  const [, path] = /^unknown command '(.*[./\\].*)'$/.exec(line) ?? [];
+  if (path !== undefined)
+    return `superchunk: "${path}" is not a command. To see what is there: superchunk info ${path}`;
   return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "${help}".`;
 }
 

@@ -82,6 +82,9 @@ export function addCat(program: Command, context: Context): void {
       ).choices(FORMATS),
     )
     .addOption(
+      new Option("--json", "the same as --format json").implies({ format: "json" }).conflicts("plot"),
+    )
+    .addOption(
       new Option(
         "--plot",
         "plot numbers in the terminal instead: all rows, from the minimum to the maximum, one plot per column",

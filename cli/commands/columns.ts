@@ -225,7 +225,7 @@ async function openColumn(
   const target = { verb: "add", name, outcome: "no column was added" };
   if (npy === undefined) {
     if (dtype === undefined)
-      throw wrongUse("dtype", "raw bytes need --dtype; a .npy file has its name end so", {
+      throw wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
         path: input.name,
       });
     const rowBytes = rowBytesOf(dtype, rowShape);

@@ -209,10 +209,14 @@ const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["b2e", VIA_B2ND],
   ["b2d", VIA_B2ND],
   ["zip", VIA_ZIP],
+  ["tar", 'write Zarr (a DST that ends in ".zarr"), and pack it'],
+  ["gz", 'write Zarr (a DST that ends in ".zarr"), whose chunks are compressed'],
 ]);
 
 /** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */
 function formatNamed(destination: string): ConvertFlags["to"] {
+  if (destination === "-")
+    throw wrongUse("dst", 'convert writes files and folders; "superchunk cat" prints to stdout');
   const ending = /\.([a-z0-9]+)\/*(?:\?.*)?$/i.exec(destination)?.[1]?.toLowerCase() ?? "";
   const advice = UNWRITTEN.get(ending);
   if (advice === undefined) return NAMED.get(ending) ?? "zarr";

@@ -335,7 +335,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   const { npy } = input;
   if (npy === undefined) {
     if (dtype === undefined)
-      throw wrongUse("dtype", "raw bytes need --dtype; a .npy file has its name end so", {
+      throw wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
         path: input.name,
       });
     const [rows = -1, ...rowShape] = shape ?? [-1];

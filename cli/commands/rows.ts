@@ -154,7 +154,7 @@ async function removeFrom(
 function describeDeletion(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
-  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} after them (${formatSize(nbytesRewritten)} uncompressed) rewritten`;
+  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} after ${rowsDeleted === 1 ? "it" : "them"} (${formatSize(nbytesRewritten)} uncompressed) rewritten`;
 }
 
 /** The bounds of typed rows, counted from the first. */

@@ -81,12 +81,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
   }
   if (!asBytes && /\.npy$/i.test(name))
     return inputOf(await openNpy(name, { signal: context.signal }), "stored");
-  return {
-    name,
-    npy: undefined,
-    size,
-    pieces: () => createReadStream(name, { highWaterMark: READ_BYTES }),
-  };
+  return { name, npy: undefined, size, pieces: () => createReadStream(name, { highWaterMark: READ_BYTES }) };
 }
 
 /** A `.npy` file as an input, with its values in stored order or in C order. */

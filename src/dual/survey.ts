@@ -294,9 +294,7 @@ async function crcOf({ store, key }: StoredShard, offset: number, length: number
 async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
   const facts = await files.inspect(at);
   if (facts !== undefined) return facts;
-  throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", {
-    path: files.describe(at),
-  });
+  throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path: files.describe(at) });
 }
 
 /** True if the first `size` bytes of a data file and of its copy are the same. An index alone does not show which values changed. */

@@ -264,6 +264,8 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
+const PACKED = /\.(?:zip|npz|t?gz|tar|bz2|xz|zst|7z|rar)$/i;
+
 /**
  * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
  * for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a name in `.blp` or `.bin`,
@@ -283,10 +285,14 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
       other !== undefined
         ? `it is ${other}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`
         : rows !== undefined
-          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one. Such files are written whole (superchunk convert), and not changed`
-          : starts([0x50, 0x4b]) || starts([0x1f, 0x8b])
-            ? "it is packed (zip, gzip): unpack it"
-            : `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`;
+          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one`
+          : PACKED.test(name) ||
+              [
+                [0x50, 0x4b],
+                [0x1f, 0x8b],
+              ].some(starts)
+            ? "it is packed (zip, gzip, tar, …): unpack it first"
+            : `superchunk does not recognize it: it starts with the bytes ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeFileHeader(bytes, name).version] };

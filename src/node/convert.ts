@@ -194,9 +194,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
           keys.push(path);
         }
       if (keys.length === 0)
-        throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", {
-          path: store.describe(name),
-        });
+        throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", { path: store.describe(name) });
       for (const key of keys.sort())
         archives.push(
           await openArchiveIn(store, key, {

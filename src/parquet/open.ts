@@ -44,7 +44,7 @@ export async function openParquet(
     });
   } catch (cause) {
     if (cause instanceof SuperchunkError || signal?.aborted === true) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new SuperchunkError("BAD_FIELD", `this is not a whole Parquet file: ${reason}`, { path, cause });
+    const reason = cause instanceof TypeError ? "; look for another copy" : `: ${(cause as Error).message}`;
+    throw new SuperchunkError("BAD_FIELD", `this is not a whole Parquet file${reason}`, { path, cause });
   }
 }

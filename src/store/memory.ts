@@ -192,9 +192,7 @@ export class MemoryStore implements WritableStore {
     let entry = this.#entries.get(key);
     for (let links = 0; entry !== undefined && "target" in entry; links++) {
       if (links === MAX_LINKS) {
-        throw new SuperchunkError("UNSAFE_PATH", "symbolic links form a loop", {
-          path: this.describe(key),
-        });
+        throw new SuperchunkError("UNSAFE_PATH", "symbolic links form a loop", { path: this.describe(key) });
       }
       entry = this.#entries.get(entry.target);
     }

@@ -35,9 +35,7 @@ export async function findViewEntries(
       if (kind === "other") throw cannotBeReferenced(store.describe(path));
     for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
       if (kind === "other") throw onlyZarr(store.describe(path));
-    throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", {
-      path: store.describe(path),
-    });
+    throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", { path: store.describe(path) });
   }
   const below = (key: string): string =>
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);

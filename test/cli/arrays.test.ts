@@ -514,7 +514,7 @@ describe("delete", () => {
 
   it("uses the singular for one row", async () => {
     const dry = await ok(["delete", at("a"), "--rows", "4", "--dry-run"]);
-    expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows after them");
+    expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows after it");
     expect(await ok(["delete", at("a"), "--rows", "4"])).toContain("a: 1 row (4) was deleted, and 15 rows");
   });
 

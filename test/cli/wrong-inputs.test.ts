@@ -53,3 +53,20 @@ it("Zarr is neither served nor virtualized as an archive, and is distinguished f
     }
   }
 });
+
+it("what a newcomer types first is answered with what to type instead", async () => {
+  const array = at("array");
+  writeFileSync(at("a.parquet"), `PAR1${"\0".repeat(50)}PAR1`);
+  for (const [argv, code, text] of [
+    [[array], 2, `"${array}" is not a command. To see what is there: superchunk info ${array}`],
+    [["info", "-"], 1, "write it to a file first"],
+    [["convert", array, "-"], 2, '"superchunk cat" prints to stdout'],
+    [["convert", array, at("b.zarr"), "--column", "close"], 2, "it has no columns; leave out --column"],
+    [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
+  ] as const) {
+    const failed = await runCli(argv);
+    expect([argv[0], failed.code, failed.err]).toEqual([argv[0], code, expect.stringContaining(text)]);
+  }
+  expect((await runCli(["cat", array, "--json", "--head", "2"])).out).toBe("[\n0,\n0\n]\n");
+  expect(readdirSync(folder).sort()).toEqual(["a.parquet", "array"]);
+});

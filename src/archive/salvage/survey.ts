@@ -303,13 +303,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
 function givenMetadata(stored: JsonObject, { dtype, shape, order = "C" }: GivenFacts): JsonObject {
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
   const parsed = formatDType(parseDType(dtype ?? "|u1", "dtype"));
-  return {
-    order,
-    ...stored,
-    container: "numpy",
-    dtype: parsed,
-    ...(shape === undefined ? {} : { shape }),
-  };
+  return { order, ...stored, container: "numpy", dtype: parsed, ...(shape === undefined ? {} : { shape }) };
 }
 
 function bytesOf({ slots, chunkBytes }: FoundColumn): number {

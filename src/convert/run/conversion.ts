@@ -1,5 +1,5 @@
 import { at } from "../../bytes/arrays.ts";
-import { isSuperchunkError, unpackError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
@@ -12,6 +12,7 @@ import {
   type FoundAt,
   failureOf,
   type NodeFailure,
+  type OpenedSource,
   type Place,
   type SourceItem,
   type SourceResult,
@@ -78,10 +79,24 @@ export async function planItem(
   target: Target,
   options: ConvertOptions,
 ): Promise<PlannedSource> {
-  const run = await target.plan(await item.open(options.signal), place, options);
+  const source = await item.open(options.signal);
+  if (options.columns !== undefined && !place.isMember) refuseColumns(source);
+  const run = await target.plan(source, place, options);
   if (run.refusal !== undefined) throw run.refusal;
   const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
   return { run, fingerprint: await digestOf(facts) };
+}
+
+/** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
+function refuseColumns(source: OpenedSource): void {
+  const isWhole =
+    source.kind === "bytes" ||
+    (source.kind === "array" &&
+      source.dtype.kind !== "struct" &&
+      !("columnNames" in source && source.columnNames.length > 0));
+  if (!isWhole) return;
+  const details = { path: source.store.describe(source.path), field: "columns" };
+  throw new SuperchunkError("BAD_ARGUMENT", "it has no columns; leave out {columns}", details);
 }
 
 /** A planned source, or why it could not be planned. */

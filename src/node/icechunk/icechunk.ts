@@ -301,9 +301,7 @@ export const PART: number = 25_000;
 
 /** How Icechunk splits manifests. Readers fetch and decode a chunk's whole manifest. */
 const MANIFESTS: JsonObject = {
-  splitting: {
-    split_sizes: [[{ path_matches: { regex: ".*" } }, [{ condition: "Any", num_chunks: PART }]]],
-  },
+  splitting: { split_sizes: [[{ path_matches: { regex: ".*" } }, [{ condition: "Any", num_chunks: PART }]]] },
 };
 
 /** Changes to a branch that readers do not see until {@link CommitDraft.publish}. */

@@ -55,11 +55,7 @@ export interface Threads {
  * @throws BAD_ARGUMENT for invalid settings
  */
 export function threadsOf(options: ThreadOptions = {}): Threads {
-  return {
-    decoder: decoderOf(options),
-    encoder: encoderOf(options),
-    shardWriter: shardWriterOf(options),
-  };
+  return { decoder: decoderOf(options), encoder: encoderOf(options), shardWriter: shardWriterOf(options) };
 }
 
 /** The Blosc that the options, or else the environment, select. Throws `BAD_ARGUMENT`. */

@@ -62,9 +62,7 @@ export interface BcolzOptions extends EditorOptions {
 /** Most bytes of rows, and of changes, that wait in memory. */
 const MAX_WAITING = 8 << 20;
 
-const REASONS = {
-  compact: "a carray has nothing to compact: each chunk is a separate file",
-};
+const REASONS = { compact: "a carray has nothing to compact: each chunk is a separate file" };
 const NO_COLUMNS = "a carray has no columns; a table has (create one of a structured dtype)";
 
 export class BcolzArray extends QueuedEditor {

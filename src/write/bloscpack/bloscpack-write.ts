@@ -140,10 +140,7 @@ async function putPacked(
 ): Promise<BloscpackResult> {
   const result: { -readonly [name in keyof BloscpackResult]?: BloscpackResult[name] } = {};
   const pieces = packPieces(packing, scratchBeside(store, key), options, result);
-  const info = await store.put(key, pieces, {
-    ifAbsent: options.force !== true,
-    signal: options.signal,
-  });
+  const info = await store.put(key, pieces, { ifAbsent: options.force !== true, signal: options.signal });
   return { nchunks: result.nchunks ?? 0, nbytes: result.nbytes ?? 0, cbytes: info.size };
 }
 

@@ -87,10 +87,7 @@ export function asExtension(
   const object = asObject(value, place);
   const name = asText(object["name"], below(place, "name"));
   const given = object["configuration"];
-  return {
-    name,
-    configuration: given === undefined ? {} : asObject(given, below(place, "configuration")),
-  };
+  return { name, configuration: given === undefined ? {} : asObject(given, below(place, "configuration")) };
 }
 
 /** A value as short text for a message. */

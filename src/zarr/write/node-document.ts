@@ -158,10 +158,7 @@ export async function refuseDual(
     for (const name of [LINK_RECORD, STORAGE]) {
       const key = joinKey(folder, name);
       if ((await store.stat(key, { signal })) === undefined) continue;
-      throw new SuperchunkError("CONFLICT", reasonOf(name), {
-        path: store.describe(folder),
-        field: name,
-      });
+      throw new SuperchunkError("CONFLICT", reasonOf(name), { path: store.describe(folder), field: name });
     }
     if (folder === "") return;
   }
