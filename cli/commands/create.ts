@@ -14,6 +14,7 @@ import {
 import {
   type CreatePathOptions,
   create as createAt,
+  isTableFile,
   openArchive,
   type PublishPolicy,
   type StreamCarrier,
@@ -122,7 +123,11 @@ export function addCreate(program: Command, context: Context): void {
       "a user attribute; a value that is not JSON is taken as text; may be repeated",
       collectAttribute,
     )
-    .option("--column <name=file>", "for a ctable: the .npy file of a column; may be repeated", collectText)
+    .option(
+      "--column <name[=file]>",
+      "NAME=FILE: the .npy file of a column of a ctable; with --from a table, NAME: a column to take (default: all); may be repeated",
+      collectText,
+    )
     .option("--overwrite", "first remove the archive that is there")
     .option("--zarr", "make the folder a Zarr v3 array too, and keep it one through later changes")
     .option(
@@ -149,6 +154,7 @@ Examples:
   superchunk create prices.bcolz --as carray --from prices.npy
   superchunk create trades.bcolz --as ctable --column id=ids.npy --column price=prices.npy
   superchunk create bars.bcolz --as ctable --from bars.parquet
+  superchunk create closes --from bars.parquet --column id --column price
   superchunk create fills --from trades.csv
   superchunk create live --from prices.npy --zarr
   superchunk create quotes --from prices.npy --zarr --optimize update
@@ -173,7 +179,10 @@ Examples:
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
   checkFlags(root, flags);
   const isTable = flags.as === "ctable";
-  const plan = isTable && flags.column !== undefined ? undefined : await makePlan(flags, context);
+  const plan =
+    isTable && flags.column !== undefined && flags.from === undefined
+      ? undefined
+      : await makePlan(flags, context);
   const carrier = await carrierOf(plan, flags);
   const rows = isTable ? await columnRows(plan, flags, context) : await arrayRows(root, plan, flags, context);
   const { io, signal } = context;
@@ -226,9 +235,10 @@ function checkFlags(root: string, flags: CreateFlags): void {
     );
   if (flags.as !== "superchunk" && flags.publish !== undefined)
     throw wrongUse("publish", "--publish is for arrays of superchunks; others show their rows at the end");
-  if (flags.as !== "ctable" && flags.column !== undefined)
-    throw wrongUse("column", "--column is for tables (--as ctable)");
-  if (flags.column !== undefined && (flags.from !== undefined || flags.dtype !== undefined))
+  const ofTable = flags.from !== undefined && isTableFile(flags.from);
+  if (flags.as !== "ctable" && flags.column !== undefined && !ofTable)
+    throw wrongUse("column", "--column is for tables: --as ctable, or --from a table");
+  if (flags.column !== undefined && ((flags.from !== undefined && !ofTable) || flags.dtype !== undefined))
     throw wrongUse("column", "give a file for each column, or --from, or --dtype");
   if (flags.as === "superchunk") return;
   const foreign = ["superchunklen", "checksum", "reserve", "optimize", "place", "placeBy"] as const;
@@ -287,13 +297,14 @@ async function* counted(
 
 /** Columns from a structured `.npy`, from one file each, or with default values. */
 async function columnRows(plan: Plan | undefined, flags: CreateFlags, context: Context): Promise<NewRows> {
-  const dtype = plan === undefined ? await structOf(flags.column ?? [], context) : plan.dtype;
+  const { from, column = [] } = flags;
+  const dtype = plan === undefined ? await structOf(column, context) : plan.dtype;
   if (dtype.kind !== "struct" || (plan !== undefined && plan.rowShape.length > 0))
     throw wrongUse(
       "dtype",
       "a table is made of a structured dtype with one dimension, or of --column NAME=FILE for each column",
     );
-  const inputs = flags.from === undefined ? (flags.column ?? []) : [flags.from];
+  const inputs = from === undefined ? column : [from];
   if (inputs.length === 0) return { options: { dtype, shape: plan?.rows ?? 0 } };
   const facts = dtype.fields.map(
     ({ name, dtype: own, shape }) => [name, { dtype: own, shape: [0, ...shape] }] as const,
@@ -330,7 +341,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
     return { dtype, rowShape, rows, input: undefined };
   }
   const input =
-    (await openTableRows(from, dtype, context)) ??
+    (await openTableRows(from, dtype, context, flags.column)) ??
     (dtype === undefined ? await openRows(from, false, context) : await openRawRows(from, context));
   const { npy } = input;
   if (npy === undefined) {

@@ -33,15 +33,17 @@ export async function openRows(name: string, asBytes: boolean, context: Context)
  * every other name.
  *
  * @param as type of the resulting rows; undefined: the file's own type, which is reported
+ * @param columns names of columns; undefined: all, or those of `as`
  */
 export async function openTableRows(
   name: string,
   as: DType | undefined,
   context: Context,
+  columns?: readonly string[],
 ): Promise<Input | undefined> {
   if (!isTableFile(name)) return undefined;
   const { signal } = context;
-  const file = await openTableFile(name, { as, signal });
+  const file = await openTableFile(name, { as, columns, signal });
   if (as === undefined && file.dtype.kind === "struct") {
     const [rows = 0] = file.shape;
     const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);

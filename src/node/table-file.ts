@@ -70,6 +70,8 @@ export interface NpyTable extends NpyFile {
 export interface OpenTableOptions extends StoreOptions {
   /** Target type of the rows. */
   readonly as?: DType | undefined;
+  /** The columns of the rows, in this order, with the file's types; others are not read. Default: those of `as`, or all. */
+  readonly columns?: readonly string[] | undefined;
   /** Result of `carry` from an earlier opening of the same file. */
   readonly carrier?: StreamCarrier | undefined;
 }
@@ -84,11 +86,13 @@ export interface OpenTableOptions extends StoreOptions {
  */
 export async function openTableFile(
   location: string,
-  { as, signal, carrier: given }: OpenTableOptions = {},
+  { as, columns, signal, carrier: given }: OpenTableOptions = {},
 ): Promise<NpyTable> {
   const struct = as?.kind === "struct" ? as : undefined;
-  const table = await openTable(location, { as: struct, signal });
-  const dtype = struct ?? structOf(table.columns);
+  const table = await openTable(location, { as: struct, columns, signal });
+  const dtype =
+    struct ??
+    structOf(columns ? [...new Set(columns)].map((name) => columnNamed(table, name)) : table.columns);
   let carrier = given;
   const faceOf = (own: DType, rowShape: readonly number[], read: StructType): NpyFile => {
     const rows = (options: StoreOptions = {}) => {
@@ -111,7 +115,9 @@ export async function openTableFile(
     carrier ??= await carrierOf(table, target);
     return carrier;
   };
-  const left = table.columns.filter(({ name }) => !dtype.fields.some((each) => each.name === name));
+  const left = columns
+    ? []
+    : table.columns.filter(({ name }) => !dtype.fields.some((each) => each.name === name));
   const without =
     left.length === 0
       ? []

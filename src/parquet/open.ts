@@ -1,6 +1,7 @@
 /** Opens Parquet files of any program with hyparquet. Values stay as stored. Knows stores; must not know what values mean. */
 import { gunzipSync } from "fflate";
 import { type ParquetParsers, type ParquetScan, parquetScan } from "hyparquet";
+import { joinBytes } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -12,6 +13,28 @@ const PARSERS: Partial<ParquetParsers> = {
   ...{ dateFromDays: kept, stringFromBytes: kept, jsonFromBytes: kept, uuidFromBytes: kept },
   ...{ geometryFromBytes: kept, geographyFromBytes: kept },
 };
+
+interface Brotli {
+  brotliDecompressSync(input: Uint8Array, options: { readonly maxOutputLength: number }): Uint8Array;
+}
+const { process } = globalThis as { process?: { getBuiltinModule?(name: string): Brotli } };
+/** Node.js decodes brotli; browsers do not. */
+const BROTLI = process?.getBuiltinModule?.("node:zlib").brotliDecompressSync;
+
+/** A page of the codec that preceded `LZ4_RAW`: Hadoop put two lengths before each block, other writers did not. */
+function decodeOldLz4(input: Uint8Array, length: number): Uint8Array {
+  const view = new DataView(input.buffer, input.byteOffset, input.length);
+  const blocks: Uint8Array[] = [];
+  let [from, left] = [0, length];
+  while (from + 8 <= input.length) {
+    const [decoded, size] = [view.getUint32(from), view.getUint32(from + 4)];
+    from += 8 + size;
+    left -= decoded;
+    if (left < 0 || from > input.length) break;
+    blocks.push(decodeStreamSync("lz4", input.subarray(from - size, from), decoded));
+  }
+  return left === 0 && from === input.length ? joinBytes(blocks) : decodeStreamSync("lz4", input, length);
+}
 
 /** Reads the footer. @throws NOT_FOUND, and BAD_FIELD for what is not Parquet */
 export async function openParquet(
@@ -36,7 +59,11 @@ export async function openParquet(
       compressors: {
         LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
         ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
+        LZ4: decodeOldLz4,
         GZIP: (input) => gunzipSync(input),
+        ...(BROTLI === undefined
+          ? {}
+          : { BROTLI: (input, length) => BROTLI(input, { maxOutputLength: length + 1 }) }),
       },
       parsers: PARSERS,
       utf8: false,

@@ -16,10 +16,11 @@ import {
   timeOf,
   zoneNotes,
 } from "./column-type.ts";
-import { isWanted, type OpenFile, type TableFile, type TableOptions, type TableRows } from "./table-file.ts";
+import { type OpenFile, type TableFile, type TableOptions, type TableRows, wantedOf } from "./table-file.ts";
 
 /** @throws UNSUPPORTED for maps, unions, intervals and lists of several lengths */
-export async function openArrowTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
+export async function openArrowTable(open: OpenFile, options: TableOptions): Promise<TableFile> {
+  const { as, signal } = options;
   let [path, rows] = ["", 0];
   let attrs: TableFile["attrs"];
   const notes: string[] = [];
@@ -29,8 +30,7 @@ export async function openArrowTable(open: OpenFile, { as, signal }: TableOption
       path = where;
       const described = describedIn(table.schema.metadata ?? new Map(), path);
       attrs = described.attrs;
-      for (const { name, type } of table.schema.fields) {
-        if (!isWanted(as, name)) continue;
+      for (const { name, type } of wantedOf(table.schema.fields, options, path)) {
         notes.push(...notesOf(name, type));
         const column = { name, type: typeOf(name, type, path) };
         if (found.has(name)) throw twice(name, path);

@@ -109,7 +109,7 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
       if (list.length !== length)
         throw new SuperchunkError(
           "UNSUPPORTED",
-          `the lists of column "${name}" are not of one length; leave the column out`,
+          `the lists of column "${name}" are not of one length; name the other columns with --column`,
           { path, field: name },
         );
       if (isOpen(type.item)) list.forEach(item.see);
@@ -325,7 +325,7 @@ export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
 export function noCounterpart(name: string, what: string, path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
+    `column "${name}" is ${what}, which no column of an archive holds; name the others with --column`,
     { path, field: name },
   );
 }

@@ -20,12 +20,12 @@ import {
 } from "./column-type.ts";
 import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
 import {
-  isWanted,
   type OpenFile,
   type TableChunks,
   type TableFile,
   type TableOptions,
   type TableRows,
+  wantedOf,
 } from "./table-file.ts";
 
 type Turns = ReadonlyMap<string, Turn | undefined>;
@@ -34,7 +34,8 @@ type Turns = ReadonlyMap<string, Turn | undefined>;
 const ROWS = 65_536;
 
 /** @throws UNSUPPORTED for maps, lists of several lengths, and what hyparquet cannot read */
-export async function openParquetTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
+export async function openParquetTable(open: OpenFile, options: TableOptions): Promise<TableFile> {
+  const { as, signal } = options;
   const { store, path: key } = await open();
   try {
     const path = store.describe(key);
@@ -48,9 +49,8 @@ export async function openParquetTable(open: OpenFile, { as, signal }: TableOpti
     const columns: TableColumn[] = [];
     const turns = new Map<string, Turn | undefined>();
     const notes: string[] = [];
-    for (const node of parquetSchema(scan.metadata).children) {
-      const { name } = node.element;
-      if (!isWanted(as, name)) continue;
+    const nodes = parquetSchema(scan.metadata).children.map((node) => ({ name: node.element.name, node }));
+    for (const { name, node } of wantedOf(nodes, options, path)) {
       notes.push(...notesOf(node, name));
       const type = typeOf(node, name, arrow.get(name), path);
       const { measure, result } = findColumn({ name, type }, described.columns, as, path);

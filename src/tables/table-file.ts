@@ -59,6 +59,8 @@ export type OpenFile = () => Promise<{ readonly store: ReadableStore; readonly p
 export interface TableOptions {
   /** Types for the columns, if they are known: text is parsed for them, and other columns need no type. */
   readonly as?: StructType | undefined;
+  /** The columns that are read; default: those of `as`, or all. */
+  readonly columns?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -130,10 +132,10 @@ export async function* packedRows(
 }
 
 /** The column with a name. Throws `NOT_FOUND`. */
-export function columnNamed(
-  { columns, path }: Pick<TableFile, "columns" | "path">,
+export function columnNamed<Column extends { readonly name: string }>(
+  { columns, path }: { readonly columns: readonly Column[]; readonly path: string },
   name: string,
-): TableColumn {
+): Column {
   const found = columns.find((column) => column.name === name);
   if (found !== undefined) return found;
   const there = columns.map((column) => column.name).join(", ");
@@ -206,6 +208,7 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   const isWrong = from.kind === "struct" || (isTime ? from.kind : to.kind) !== to.kind;
   if (isWrong || (!isTime && (to.kind === "datetime" || to.kind === "timedelta")))
     throw refuse(`is ${from.kind} in the file, and ${to.kind} in the archive`);
+  if (from.kind === "bool" && to.kind === "float") return Number;
   if (to.kind === "bytes")
     return (value) => (typeof value === "string" ? bytesOf(value, to.itemSize) : value);
   if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
@@ -266,12 +269,19 @@ function nothingOf({ kind }: DType): unknown {
   if (kind === "bytes" || kind === "unicode") return "";
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `the value is missing, and ${kind} has no value for that; fill it, or leave the column out`,
+    `the value is missing, and ${kind} has no value for that; fill it; create can make the column a float (--dtype), or leave it out (--column)`,
   );
 }
 
-export function isWanted(as: TableOptions["as"], name: string): boolean {
-  return as === undefined || as.fields.some((field) => field.name === name);
+/** The columns of a file that are read. @throws NOT_FOUND for a name that it lacks */
+export function wantedOf<Column extends { readonly name: string }>(
+  all: readonly Column[],
+  { as, columns }: TableOptions,
+  path: string,
+): readonly Column[] {
+  for (const name of columns ?? []) columnNamed({ columns: all, path }, name);
+  const names = columns ?? as?.fields.map(({ name }) => name);
+  return all.filter(({ name }) => names?.includes(name) !== false);
 }
 
 function isNested({ kind }: DType): boolean {
