@@ -330,27 +330,11 @@ export const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
 
 /** numpy's names of plain types. [FD.1] */
 export const NAMES: Readonly<Record<string, string>> = {
-  bool: "b1",
-  bool_: "b1",
-  int8: "i1",
-  int16: "i2",
-  int32: "i4",
-  int64: "i8",
-  uint8: "u1",
-  uint16: "u2",
-  uint32: "u4",
-  uint64: "u8",
-  float16: "f2",
-  float32: "f4",
-  float64: "f8",
-  float96: "f12",
-  float128: "f16",
-  complex64: "c8",
-  complex128: "c16",
-  complex192: "c24",
-  complex256: "c32",
-  object: "O",
-  object_: "O",
+  ...{ bool: "b1", bool_: "b1", object: "O", object_: "O" },
+  ...{ int8: "i1", int16: "i2", int32: "i4", int64: "i8" },
+  ...{ uint8: "u1", uint16: "u2", uint32: "u4", uint64: "u8" },
+  ...{ float16: "f2", float32: "f4", float64: "f8", float96: "f12", float128: "f16" },
+  ...{ complex64: "c8", complex128: "c16", complex192: "c24", complex256: "c32" },
 };
 
 const SIZES: Readonly<Record<"b" | "i" | "u" | "f" | "c", readonly number[]>> = {
