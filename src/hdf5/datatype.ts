@@ -336,6 +336,22 @@ export async function scalesOf(
   return scales;
 }
 
+/** A dataset that has a scale. */
+export interface ScaleUser {
+  readonly address: number;
+  readonly dimension: number;
+}
+
+/** The datasets that have a scale, and along which dimension, from its attribute `REFERENCE_LIST`. */
+export function usersOf({ type, dims = [], data }: AttributeValue): readonly ScaleUser[] {
+  // An address and a number take 12 bytes at most.
+  const count = Math.min(elementsOf(dims), Math.floor(data.length / Math.max(12, type.size)));
+  return Array.from({ length: count }, (_, i) => {
+    data.at = i * type.size;
+    return { address: data.address("a reference") ?? -1, dimension: data.uint32("a dimension") };
+  });
+}
+
 /** The attributes that can be read, by name, and the names of the others. */
 export async function attributesJson(
   file: Hdf5File,

@@ -7,7 +7,9 @@ import {
   type Hdf5Type,
   readAttribute,
   readDatatype,
+  type ScaleUser,
   scalesOf,
+  usersOf,
 } from "./datatype.ts";
 import { decodeText, type Fields, type Hdf5File } from "./file.ts";
 import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
@@ -79,6 +81,8 @@ export interface Hdf5Dataset {
   readonly attrsLeft: readonly string[];
   /** Addresses of the datasets that are the scales of its dimensions, as netCDF writes them. */
   readonly scales: readonly (number | undefined)[];
+  /** The datasets that have it as a scale. */
+  readonly users: readonly ScaleUser[];
   /** Offset of its header in the file. */
   readonly position: number;
 }
@@ -126,7 +130,9 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
       found: "external files",
     });
   const { dims: shape, most } = readDataspace(space.fields);
-  const scales = attributes.find(({ name }) => name === "DIMENSION_LIST")?.value;
+  const [scales, users] = ["DIMENSION_LIST", "REFERENCE_LIST"].map(
+    (name) => attributes.find((each) => each.name === name)?.value,
+  );
   const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields);
   const size = parsed.size;
   return {
@@ -140,6 +146,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     attrs,
     attrsLeft,
     scales: scales === undefined ? [] : await scalesOf(file, scales).catch(() => []),
+    users: users === undefined ? [] : usersOf(users),
     position: file.positionOf(address),
   };
 }

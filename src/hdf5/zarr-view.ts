@@ -31,6 +31,8 @@ import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 const DIMENSIONS = "_ARRAY_DIMENSIONS";
 /** Attributes with which HDF5's dimension scales refer to one another. */
 const OF_DIMENSIONS: ReadonlySet<string> = new Set(["DIMENSION_LIST", "REFERENCE_LIST"]);
+/** Attributes of netCDF that say how it is stored. netCDF shows none of them, and refuses to write them. */
+const OF_NETCDF = /^(?:_NCProperties|_Netcdf4Dimid|_Netcdf4Coordinates|_nc3_strict)$/;
 /** Most nested groups. */
 const MAX_DEPTH = 64;
 /** Most soft links in a row. */
@@ -46,6 +48,9 @@ type Node = { readonly above: ReadonlySet<number>; readonly address: number } & 
 export class Hdf5Store implements ReadableStore {
   readonly #file: Hdf5File;
   readonly #nodes = new Map<string, Promise<Node | undefined>>();
+  /** Lengths of unlimited dimensions of netCDF, by the address of their scales. */
+  readonly #lengths = new Map<number, Promise<number>>();
+  #isNetcdf: Promise<boolean> | undefined;
 
   constructor(file: Hdf5File) {
     this.#file = file;
@@ -147,15 +152,17 @@ export class Hdf5Store implements ReadableStore {
    * any is unknown.
    */
   async #attributes(path: string, object: Hdf5Dataset | Hdf5Group): Promise<JsonObject> {
-    if (object.kind === "group") return object.attrs;
+    const isScale = object.attrs["CLASS"] === "DIMENSION_SCALE";
+    const inside = isScale && (await this.#isOfNetcdf()) ? ["CLASS", "NAME"] : [];
+    const attrs = Object.fromEntries(
+      Object.entries(object.attrs).filter(([name]) => !OF_NETCDF.test(name) && !inside.includes(name)),
+    );
+    if (object.kind === "group") return attrs;
     const { shape, scales } = object;
-    const fill = object.attrs["_FillValue"];
-    const attrs =
-      fill === undefined
-        ? object.attrs
-        : { ...object.attrs, _FillValue: fillAttribute(object.type.numpy, fill) };
-    const names = new Set<string>();
-    if (attrs["CLASS"] === "DIMENSION_SCALE" && shape.length === 1) names.add(splitKey(path).name);
+    const fill = attrs["_FillValue"];
+    if (fill !== undefined) attrs["_FillValue"] = fillAttribute(object.type.numpy, fill);
+    const names: string[] = [];
+    if (isScale && shape.length === 1) names.push(splitKey(path).name);
     for (const address of scales)
       for (let folder = path; address !== undefined && folder !== ""; ) {
         ({ folder } = splitKey(folder));
@@ -163,11 +170,11 @@ export class Hdf5Store implements ReadableStore {
         const found =
           links?.kind === "group" && [...links.links].find(([, each]) => each.address === address);
         if (!found) continue;
-        names.add(found[0]);
+        names.push(found[0]);
         break;
       }
-    const isNamed = names.size > 0 && names.size === shape.length && attrs[DIMENSIONS] === undefined;
-    return isNamed ? { ...attrs, [DIMENSIONS]: [...names] } : attrs;
+    const isNamed = names.length > 0 && names.length === shape.length && attrs[DIMENSIONS] === undefined;
+    return isNamed ? { ...attrs, [DIMENSIONS]: names } : attrs;
   }
 
   async #chunk(key: string): Promise<Shown | undefined> {
@@ -225,9 +232,51 @@ export class Hdf5Store implements ReadableStore {
     });
     above.add(address);
     if (object.kind === "group") return { object, above, address };
+    const grown = await this.#grown(object, address);
     let shown: Promise<ShownArray> | undefined;
-    const array = (): Promise<ShownArray> => (shown ??= showDataset(this.#file, object, this.describe(path)));
-    return { object, array, above, address };
+    const array = (): Promise<ShownArray> => (shown ??= showDataset(this.#file, grown, this.describe(path)));
+    return { object: grown, array, above, address };
+  }
+
+  /**
+   * A dataset of netCDF, as long as its unlimited dimensions are: those of the longest variable. netCDF reads the fill value where a variable
+   * has fewer rows.
+   */
+  async #grown(dataset: Hdf5Dataset, address: number): Promise<Hdf5Dataset> {
+    const { maxShape, attrs, shape } = dataset;
+    const own = attrs["CLASS"] === "DIMENSION_SCALE" && shape.length === 1 ? [address] : [];
+    const scales = own.length > 0 ? own : dataset.scales;
+    if (!maxShape.includes(undefined) || scales.length === 0) return dataset;
+    if (!(await this.#isOfNetcdf())) return dataset;
+    const lengths = shape.map(async (length, d) => {
+      const scale = maxShape[d] === undefined ? scales[d] : undefined;
+      return scale === undefined ? length : Math.max(length, await this.#lengthOf(scale));
+    });
+    return { ...dataset, shape: await Promise.all(lengths) };
+  }
+
+  #isOfNetcdf(): Promise<boolean> {
+    this.#isNetcdf ??= readObject(this.#file, this.#file.root).then(({ attrs }) => "_NCProperties" in attrs);
+    return this.#isNetcdf;
+  }
+
+  /** The length of a dimension of netCDF, by its scale. */
+  #lengthOf(scale: number): Promise<number> {
+    const known = this.#lengths.get(scale);
+    if (known !== undefined) return known;
+    // A damaged reference must not prevent reading the dataset.
+    const read = (address: number): Promise<Hdf5Dataset | undefined> =>
+      readObject(this.#file, address).then(
+        (found) => (found.kind === "dataset" ? found : undefined),
+        () => undefined,
+      );
+    const length = read(scale).then(async (found) => {
+      const users = [...(found?.users ?? []), { address: scale, dimension: 0 }];
+      const along = users.map(async (each) => (await read(each.address))?.shape.at(each.dimension) ?? 0);
+      return Math.max(...(await Promise.all(along)));
+    });
+    this.#lengths.set(scale, length);
+    return length;
   }
 
   /** Follows a soft link: a path from the root, or relative to the group of the link. */

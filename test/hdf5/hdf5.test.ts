@@ -77,6 +77,17 @@ test("dimension scales name the dimensions, and _FillValue is as xarray reads it
   expect((await openZarrArray(target, "v")).attrs["_FillValue"]).toBe("AAAAAAAA+H8=");
 });
 
+test("variables of netCDF are as long as their unlimited dimensions, and attributes of its storage are left out", async () => {
+  const target = new MemoryStore();
+  await convert(await open(store, "netcdf.h5"), { store: target, path: "" }, { to: "zarr", verify: true });
+  const part = await openZarrArray(target, "part");
+  expect(part).toMatchObject({ shape: [10, 3], metadata: { dimension_names: ["t", "x"] } });
+  expect(sha256(await part.getBytes())).toBe(values["netcdf.h5/part"]?.sha256);
+  expect((await openZarrArray(target, "square")).metadata["dimension_names"]).toEqual(["x", "x"]);
+  expect((await openZarrArray(target, "t")).attrs).toEqual({ _ARRAY_DIMENSIONS: ["t"] });
+  expect((await open(target, "")).attrs).toEqual({});
+});
+
 test("items that are arrays become further dimensions, and their Blosc chunks are copied", async () => {
   const target = new MemoryStore();
   const group = await open(store, "sub-arrays.h5");
