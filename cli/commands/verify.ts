@@ -13,10 +13,12 @@ import {
 } from "../../src/index.ts";
 import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
 import {
+  adviseOnSalvage,
   type BatchItem,
   JOBS,
   openRecord,
   runBatch,
+  type SalvageAdvice,
   type VerifyAway,
   verifyAway,
 } from "../actions/verify-batch.ts";
@@ -37,7 +39,6 @@ import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.t
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
-import { adviseOnSalvage, type SalvageAdvice } from "../output/salvage-advice.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface VerifyOptions {

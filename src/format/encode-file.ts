@@ -1,8 +1,9 @@
 /** Writes the parts of a `blpk` file around its chunks: header, metadata section, offsets. A page that only reads does not load it. @see FORMAT.md [F1] [FM] [FO] */
+
+import { deflate } from "pako";
 import { digest } from "../bytes/checksum.ts";
 import { ByteWriter } from "../bytes/writer.ts";
 import { SuperchunkError } from "../errors.ts";
-import { deflateZlib } from "./deflate.ts";
 import {
   type BlpkHeader,
   checksumNumber,
@@ -67,7 +68,7 @@ function checkEncodable(header: BlpkHeader): void {
 }
 
 /** Options of {@link encodeSection}. Defaults are those of bloscpack 0.16. */
-export interface SectionOptions {
+interface SectionOptions {
   /** Default adler32. */
   readonly checksum?: ChecksumName;
   /** Default zlib; not used if it makes the text longer. */
@@ -128,4 +129,11 @@ export function encodeOffsets(values: ArrayLike<number>): Uint8Array {
     view.setInt32(i * OFFSET_LENGTH + 4, value === UNUSED ? -1 : Math.floor(value / 0x1_0000_0000), true);
   }
   return bytes;
+}
+
+/** Packs into a zlib stream, byte for byte like zlib 1.2 at that level (0 to 9). */
+export function deflateZlib(bytes: Uint8Array, level: number): Uint8Array {
+  return deflate(bytes, {
+    level: Math.max(0, Math.min(9, Math.trunc(level))) as 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9,
+  });
 }

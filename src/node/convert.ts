@@ -1,5 +1,4 @@
 /** `convert` and `planConversion` for paths and addresses. */
-
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,11 +8,13 @@ import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "../convert/pipeline.ts";
 import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
 import { refuseOverlapping } from "../convert/run/destination.ts";
+import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, mountedStore } from "../store/mounted.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
+import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import {
   closing,
   findMembership,
@@ -228,4 +229,43 @@ async function realLocation(path: string): Promise<string> {
     const parent = dirname(full);
     return parent === full ? full : join(await realLocation(parent), basename(full));
   }
+}
+
+/** Options of {@link repairArray}. */
+export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
+  /** An empty path or address in a bucket; without it, the array is repaired in place. */
+  readonly into?: string | undefined;
+  /** Places outside the array's folder that hold superchunks and may be read, as in `open`. */
+  readonly allow?: readonly string[] | undefined;
+}
+
+/**
+ * Repairs the archive at a path or an address in a bucket into another one, or in place for an array of superchunks, and reports its changes and
+ * losses.
+ *
+ * @throws NOT_FOUND; UNSUPPORTED for anything but an archive; CONFLICT if a writer holds the lock; INCOMPLETE if rows would be lost or made
+ * up, and the options do not say which; the codes of damage; NO_SPACE, IO
+ */
+export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
+  const { into, breakLock, allow, ...rest } = options;
+  // The store of an S3 address for reading cannot write.
+  const isHere = into === undefined && options.dryRun !== true;
+  const { store, path: key } = isHere && isBucketAddress(path) ? locateTarget(path) : await locate(path);
+  return closing(store, async () => {
+    const isFile = key !== "";
+    const target = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
+    const lock = isBucketAddress(into ?? path)
+      ? undefined
+      : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
+    try {
+      return await repairIn(store, key, {
+        ...rest,
+        openPlace: options.openPlace ?? placeOpener({ allow }),
+        ...(lock === undefined || isFile ? {} : { lock }),
+        ...(target === undefined ? {} : { into: target }),
+      });
+    } finally {
+      await target?.store.close?.();
+    }
+  });
 }

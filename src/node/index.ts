@@ -21,6 +21,8 @@ export {
   type ConvertPathOptions,
   convert,
   planConversion,
+  type RepairPathOptions,
+  repairArray,
 } from "./convert.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export {
@@ -61,7 +63,6 @@ export {
   type SetContainer,
   setContainer,
 } from "./references.ts";
-export { type RepairPathOptions, repairArray } from "./repair.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
 export {
   type CarryTarget,
@@ -71,10 +72,10 @@ export {
   openTableFile,
   type StreamCarrier,
 } from "./table-file.ts";
+export { type VerifiedArchive, verifyInThread } from "./threads/convert-helpers.ts";
 export type { NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { type ThreadOptions, type Threads, threadsOf } from "./threads/threads.ts";
-export { type VerifiedArchive, verifyInThread } from "./threads/verify-threads.ts";
 export {
   changedSources,
   type FoundEntry,

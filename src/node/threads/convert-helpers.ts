@@ -3,9 +3,11 @@
  * converted.
  */
 import { availableParallelism } from "node:os";
+import type { Finding, VerifyReport } from "../../archive/kinds/types.ts";
 import type { ConvertOptions } from "../../convert/pipeline.ts";
 import type { HandedOutcome, HandedSource, Helper, Helpers } from "../../convert/run/helpers.ts";
-import { type PackedError, unpackError } from "../../errors.ts";
+import { type PackedError, type SuperchunkError, unpackError } from "../../errors.ts";
+import type { Dialect } from "../../format/types.ts";
 import { type PackedOptions, packOptions } from "../../plan/plan.ts";
 import { isRemote } from "../locate.ts";
 import type { BloscChoice } from "./thread-messages.ts";
@@ -35,7 +37,7 @@ export interface HelperReply {
 }
 
 /** Threads for a conversion, until they are ended. */
-export interface HelperThreads extends Helpers {
+interface HelperThreads extends Helpers {
   end(): Promise<void>;
 }
 
@@ -93,4 +95,55 @@ export function helpersFor(
       await Promise.all(begun.map(({ pool }) => pool.end()));
     },
   };
+}
+
+// Verifies archives in worker threads. Knows threads; must not know what is verified of an archive.
+
+/** Result of verifying an archive. */
+export interface VerifiedArchive {
+  /** Absent if it could not be opened. */
+  readonly dialect?: Dialect;
+  readonly report?: VerifyReport;
+  /** Faults of the archive's Zarr array; absent if it has none. */
+  readonly linked?: readonly Finding[];
+  /** Why it could not be verified. */
+  readonly error?: SuperchunkError;
+}
+
+/** An archive for a thread to verify. */
+export interface VerifyJob {
+  readonly kind: "verify";
+  readonly root: string;
+  readonly key: string;
+}
+
+/** The result of verifying it. */
+export interface VerifyReply extends Omit<VerifiedArchive, "error"> {
+  readonly error?: PackedError;
+}
+
+let pool: WorkerPool<VerifyJob, VerifyReply> | undefined;
+
+/**
+ * Verifies the archive at `key` in a folder, and its Zarr array if it is one as well, in a further thread: one for each further processor.
+ * Meant for very many archives, beside those that the caller verifies itself. Links that lead out of the folder are not followed. Returns
+ * undefined if there are no threads.
+ *
+ * @throws errors that are not the archive's: IO and LIMIT if a thread has ended, the reason of an abort
+ */
+export async function verifyInThread(
+  folder: string,
+  key: string,
+  { signal }: { readonly signal?: AbortSignal | undefined } = {},
+): Promise<VerifiedArchive | undefined> {
+  const count = availableParallelism() - 1;
+  if (count < 1) return undefined;
+  pool ??= new WorkerPool(count, new URL("./convert-worker.js", import.meta.url));
+  if (!(await pool.start())) return undefined;
+  const { error, ...verified } = await pool.run({ kind: "verify", root: folder, key }, [], { signal });
+  signal?.throwIfAborted();
+  if (error === undefined) return verified;
+  const unpacked = unpackError(error);
+  if (!("code" in unpacked)) throw unpacked;
+  return { ...verified, error: unpacked as SuperchunkError };
 }

@@ -10,9 +10,8 @@ import { SourceHelper } from "../../plan/source-helper.ts";
 import { locateDestination, locateSources } from "../convert.ts";
 import { verifyLinkAt } from "../dual/link.ts";
 import { FileStore } from "../fs/fs-store.ts";
-import type { HelperJob, HelperReply } from "./convert-helpers.ts";
+import type { HelperJob, HelperReply, VerifyJob, VerifyReply } from "./convert-helpers.ts";
 import { encoderOf } from "./threads.ts";
-import type { VerifyJob, VerifyReply } from "./verify-threads.ts";
 
 /** Stores of the folders whose archives are verified. */
 const stores = new Map<string, FileStore>();

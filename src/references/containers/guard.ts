@@ -4,7 +4,7 @@
  * Knows what a store reports about an object; must not know references' forms.
  */
 import { SuperchunkError } from "../../errors.ts";
-import { deflateZlib } from "../../format/deflate.ts";
+import { deflateZlib } from "../../format/encode-file.ts";
 import { inflateUnchecked } from "../../format/inflate.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
