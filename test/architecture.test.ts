@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_623,
   pool: 532,
   scan: 2_140,
-  plan: 2_476,
+  plan: 2_477,
   queue: 575,
   page: 5_445,
   places: 856,
@@ -179,8 +179,8 @@ const LATER: Readonly<Record<string, number>> = {
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_624, bar: 58_000 },
-  files: { limit: 372, bar: 380 },
+  lines: { limit: 85_583, bar: 58_000 },
+  files: { limit: 367, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
   "defaults after an index": { limit: 18, bar: 20 },

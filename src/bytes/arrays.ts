@@ -98,6 +98,14 @@ export function keepLast<K, V>(map: Map<K, V>, key: K, value: V, most: number): 
   }
 }
 
+/** The members of an object that are not undefined. */
+export function defined<T extends object>(
+  members: T,
+): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  const known = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(known) as { readonly [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
 /** The position of a number in a grid of this shape, counted in C order. */
 export function unravel(index: number, shape: readonly number[]): number[] {
   let rest = index;

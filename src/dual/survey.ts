@@ -1,6 +1,7 @@
 /** Finds out what exists of a link, what remains to be done, and what is in the way. Must not write. */
+
 import type { Archive } from "../archive/kinds/types.ts";
-import { isEqual } from "../bytes/arrays.ts";
+import { defined, isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
@@ -328,9 +329,7 @@ export function chooseOptions(before: LinkRecord | undefined, options: LinkOptio
   const { dtype, shape, dimensionNames } = options;
   return {
     ...before?.options,
-    ...(dtype === undefined ? {} : { dtype }),
-    ...(shape === undefined ? {} : { shape }),
-    ...(dimensionNames === undefined ? {} : { dimensionNames }),
+    ...defined({ dtype, shape, dimensionNames }),
   };
 }
 

@@ -1,7 +1,7 @@
 /** `edit` and `create`: open for editing what exists at a path, or create it, in any format. */
 
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
-import { elementsOf } from "../bytes/arrays.ts";
+import { defined, elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/given-dtype.ts";
@@ -29,6 +29,7 @@ import { clearPlace } from "../write/layout/clear-place.ts";
 import { type CompressionOptions, checkChunkSettings } from "../write/layout/settings.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
+import { bloscCodec, bytesCodec } from "../zarr/document/make-v3.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
@@ -312,10 +313,7 @@ async function createNode(store: WritableStore, path: string, options: NewOption
     {
       ...specification,
       ...{ shape, dataType: data, chunkShape, attributes: attrs as JsonObject },
-      ...(fill === undefined ? {} : { fillValue: fill }),
-      ...(shardShape === undefined ? {} : { shardShape }),
-      ...(chosen === undefined ? {} : { codecs: chosen }),
-      ...(dimensionNames === undefined ? {} : { dimensionNames }),
+      ...defined({ fillValue: fill, shardShape, codecs: chosen, dimensionNames }),
     },
     { signal, customCodecs },
   );
@@ -355,11 +353,7 @@ function bloscCodecs(
   { cname = "lz4", clevel = 5, shuffle = "shuffle" }: CompressionOptions,
   itemSize: number,
 ): JsonValue[] {
-  const typesize = itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
-  return [
-    itemSize > 1 ? { name: "bytes", configuration: { endian: "little" } } : { name: "bytes" },
-    { name: "blosc", configuration: { cname, clevel, shuffle, typesize, blocksize: 0 } },
-  ];
+  return [bytesCodec(itemSize > 1), bloscCodec({ cname, clevel, shuffle, typesize: itemSize })];
 }
 
 async function createBloscpack(

@@ -1,7 +1,8 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
+
 import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
-import { parsePythonLiteral } from "./python-literal.ts";
+import { parsePythonLiteral, quotePython } from "./python-literal.ts";
 import type { ByteOrder, DType, Field, JsonObject, JsonValue, TimeUnit } from "./types.ts";
 
 // Writes dtypes: as numpy's `descr`, and as its Python repr. @see FORMAT.md [FD.5]
@@ -37,10 +38,10 @@ export function formatDType(dtype: DType): string | JsonValue {
 
 /** The Python repr of the same, as bloscpack stores it: `'<f8'` in quotes, `[('a', '<i4'), ('v', '<f4', (3,))]`. */
 export function pythonDType(dtype: DType): string {
-  if (dtype.kind !== "struct") return quote(formatScalar(dtype));
+  if (dtype.kind !== "struct") return quotePython(formatScalar(dtype));
   if (formatFields(dtype.fields, dtype.itemSize) !== undefined)
     return pythonFields(dtype.fields, dtype.itemSize);
-  const names = dtype.fields.map((field) => quote(field.name)).join(", ");
+  const names = dtype.fields.map((field) => quotePython(field.name)).join(", ");
   const formats = dtype.fields.map(pythonFormat).join(", ");
   const offsets = dtype.fields.map((field) => field.offset).join(", ");
   return `{'names': [${names}], 'formats': [${formats}], 'offsets': [${offsets}], 'itemsize': ${dtype.itemSize}}`;
@@ -100,7 +101,7 @@ function pythonFields(fields: readonly Field[], itemSize: number): string {
     if ("padding" in entry) return `('', '|V${entry.padding}')`;
     const { name, dtype, shape } = entry.field;
     const rest = shape.length === 0 ? "" : `, ${pythonShape(shape)}`;
-    return `(${quote(name)}, ${pythonDType(dtype)}${rest})`;
+    return `(${quotePython(name)}, ${pythonDType(dtype)}${rest})`;
   });
   return `[${parts.join(", ")}]`;
 }
@@ -111,22 +112,6 @@ function pythonFormat({ dtype, shape }: Field): string {
 
 function pythonShape(shape: readonly number[]): string {
   return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
-}
-
-/** A string in the form of Python's repr. */
-function quote(text: string): string {
-  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const escaped = Array.from(text, (character) => {
-    if (character === mark || character === "\\") return `\\${character}`;
-    if (character === "\n") return "\\n";
-    if (character === "\r") return "\\r";
-    if (character === "\t") return "\\t";
-    const code = character.codePointAt(0) ?? 0;
-    return code < 0x20 || (code >= 0x7f && code < 0xa1)
-      ? `\\x${code.toString(16).padStart(2, "0")}`
-      : character;
-  });
-  return `${mark}${escaped.join("")}${mark}`;
 }
 
 // Structured dtypes: lists of fields, like numpy's `descr`, and dicts of names, formats and offsets. @see FORMAT.md [FD.4]

@@ -1,5 +1,5 @@
 /** The small JSON files of BLZ roots, carrays and tables: `meta/sizes`, `meta/storage`, `__rootdirs__`. @see FORMAT.md [FZ] [FA] [FT] */
-import { elementsOf } from "../bytes/arrays.ts";
+import { defined, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "./dtype.ts";
 import { CHECKSUM_NAMES } from "./header.ts";
@@ -83,8 +83,7 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   }
   return {
     shape,
-    ...optional("nbytes", optionalCount(raw, "nbytes", path)),
-    ...optional("cbytes", optionalCount(raw, "cbytes", path)),
+    ...defined({ nbytes: optionalCount(raw, "nbytes", path), cbytes: optionalCount(raw, "cbytes", path) }),
     raw,
   };
 }
@@ -102,10 +101,10 @@ export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
   return {
     dtype: parseDType(stored, path),
     chunklen,
-    ...optional("expectedlen", optionalCount(raw, "expectedlen", path)),
+    ...defined({ expectedlen: optionalCount(raw, "expectedlen", path) }),
     cparams: parseCompression(raw, path),
     dflt: raw["dflt"] ?? null,
-    ...optional("superchunk", parseDeclaration(raw["superchunk"], path)),
+    ...defined({ superchunk: parseDeclaration(raw["superchunk"], path) }),
     raw,
   };
 }
@@ -119,11 +118,8 @@ function parseCompression(raw: JsonObject, path: string): StoredCompression {
     throw badStored(path, "cname", "a string", cname);
   const clevel = optionalCount(stored, "clevel", path);
   if (clevel !== undefined && clevel > 9) throw badStored(path, "clevel", "0 to 9", clevel);
-  return {
-    ...optional("clevel", clevel),
-    ...optional("shuffle", parseShuffle(stored["shuffle"], path)),
-    ...optional("cname", typeof cname === "string" ? cname : undefined),
-  };
+  const shuffle = parseShuffle(stored["shuffle"], path);
+  return defined({ clevel, shuffle, cname: cname ?? undefined });
 }
 
 /** bcolz writes 0, 1 or 2; blz and the BLZ document false or true. */
@@ -248,9 +244,4 @@ function countOf(value: JsonValue | undefined, field: string, path: string): num
 function optionalCount(raw: JsonObject, key: string, path: string): number | undefined {
   const value = raw[key];
   return value === undefined || value === null ? undefined : countOf(value, key, path);
-}
-
-/** `{[key]: value}`, or an empty object if the value is undefined. */
-function optional<K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [key in K]: V });
 }

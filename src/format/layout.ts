@@ -2,6 +2,7 @@
  * The layout in `meta/sizes` of an array that this library writes: the superchunks that make up the array, in order, with the
  * number of chunks that count in each. Bytes <-> plain objects. @see FORMAT.md [FG]
  */
+import { defined } from "../bytes/arrays.ts";
 import { badStored, isObject, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import type { JsonObject, JsonValue } from "./types.ts";
@@ -132,8 +133,7 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     plain: countIn(stored, "plain", "layout.plain", path),
     runs: listOf(stored["superchunks"], "layout.superchunks", path).map((run) => parseRun(run, path)),
     patches: listOf(stored["patches"] ?? [], "layout.patches", path).map((patch) => parsePatch(patch, path)),
-    ...(storage === undefined ? {} : { storage }),
-    ...(journal === undefined ? {} : { journal }),
+    ...defined({ storage, journal }),
     ...(moved ? { isMoved: true } : {}),
     ...parseWriters(stored, path),
     ...parseFilled(sizes, path),
@@ -297,8 +297,7 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
       plain,
       superchunks: runs.map(({ first, count, chunks }) => [first, count, chunks]),
       patches: patches.map(({ number, chunks }) => [number, chunks]),
-      ...(storage === undefined ? {} : { storage }),
-      ...(journal === undefined ? {} : { journal }),
+      ...defined({ storage, journal }),
       ...(layout.isMoved === true ? { moved: true } : {}),
       ...encodeWriters(layout.writers),
       ...encodePlaces(layout.places),

@@ -1,9 +1,10 @@
 /** The header of numpy's `.npy` files, read and written. Nothing in a header is ever evaluated. */
+
 import { elementsOf } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "./dtype.ts";
-import { parsePythonLiteral } from "./python-literal.ts";
+import { parsePythonLiteral, quotePython } from "./python-literal.ts";
 import type { DType, Field, JsonValue } from "./types.ts";
 
 // Reading, versions 1 to 3.
@@ -150,7 +151,7 @@ function describe(dtype: DType): string {
       field: "dtype",
     });
   }
-  if (dtype.kind !== "struct") return quote(String(formatDType(dtype)));
+  if (dtype.kind !== "struct") return quotePython(String(formatDType(dtype)));
   const parts: string[] = [];
   let at = 0;
   const skip = (to: number): void => {
@@ -174,17 +175,5 @@ function describe(dtype: DType): string {
 
 function describeField({ name, dtype, shape }: Field): string {
   const dimensions = shape.length === 0 ? "" : `, (${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
-  return `(${quote(name)}, ${describe(dtype)}${dimensions})`;
-}
-
-/** A Python string literal, in the quotes that Python would choose. */
-function quote(text: string): string {
-  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must be escaped
-  const escaped = text.replace(/[\\'\u0000-\u001f\u007f-\u00a0\u00ad]/g, (character) => {
-    if (character === "'") return mark === "'" ? "\\'" : "'";
-    if (character === "\\") return "\\\\";
-    return `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
-  });
-  return `${mark}${escaped}${mark}`;
+  return `(${quotePython(name)}, ${describe(dtype)}${dimensions})`;
 }

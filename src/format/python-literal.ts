@@ -190,3 +190,16 @@ function limit(path: string, most: string): SuperchunkError {
     },
   );
 }
+
+const ESCAPES: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** A string literal as Python's `repr` writes it. */
+export function quotePython(text: string): string {
+  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must be escaped
+  const escaped = text.replace(/[\\'"\u0000-\u001f\u007f-\u00a0\u00ad]/g, (character) => {
+    if (character === "'" || character === '"') return character === mark ? `\\${mark}` : character;
+    return ESCAPES[character] ?? `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+  return `${mark}${escaped}${mark}`;
+}

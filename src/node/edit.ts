@@ -13,7 +13,7 @@ import { LINK_RECORD } from "../format/naming.ts";
 import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { MirrorMaker } from "../write/array/array-writer.ts";
-import type { WriterLock } from "../write/array/create.ts";
+import { closingLock, type WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable, PublishPolicy } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
@@ -182,7 +182,9 @@ async function settle(
     },
     // A shared array takes the lock for each commit, and the store stays open.
     lock: async (name) =>
-      options.shared ? ((await take?.(name)) ?? NO_LOCK) : closing(store, await take?.(name)),
+      options.shared
+        ? ((await take?.(name)) ?? NO_LOCK)
+        : closingLock(await take?.(name), () => store.close?.()),
     ...(format === "zarr"
       ? {
           decoder: options.decoder ?? decoderOf(options),
@@ -201,15 +203,6 @@ function folderOf(path: string, key: string): string {
 }
 
 const NO_LOCK: WriterLock = { release: async () => undefined };
-
-function closing(store: WritableStore, lock: WriterLock | undefined): WriterLock {
-  return {
-    async release() {
-      await store.close?.();
-      await lock?.release();
-    },
-  };
-}
 
 /** Keeps an array at a path a Zarr array as well; undefined in a bucket, where objects have only one name. */
 export function mirrorOf(

@@ -4,6 +4,7 @@ import type { ReadableArray } from "../archive/kinds/types.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
+import { pause } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValueTypes } from "../values/selection.ts";
 import { slice } from "../values/selection.ts";
@@ -83,16 +84,4 @@ async function moveOn<Types extends ValueTypes>(
   const newest = await reopen();
   if (current !== first) await current.close();
   return newest;
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done);
-  });
 }

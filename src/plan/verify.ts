@@ -4,8 +4,10 @@
  *
  * Knows archives and their findings; must not know how units are distributed.
  */
+
 import type { Finding, OpenOptions, VerifyReport } from "../archive/kinds/types.ts";
 import { isUnfollowed } from "../archive/open/discover.ts";
+import { defined } from "../bytes/arrays.ts";
 import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -40,7 +42,7 @@ export async function verifySource(
       path,
       dialect,
       ...report,
-      findings: report.findings.map((each) => defined({ ...each })),
+      findings: report.findings.map((each) => plainOf({ ...each })),
     } as unknown as JsonObject;
   } catch (error) {
     signal.throwIfAborted();
@@ -48,8 +50,8 @@ export async function verifySource(
     if (!isSuperchunkError(error) || error.code === "IO" || error.code === "NOT_FOUND") throw error;
     const { cause: _, ...details } = error.details;
     const reported = { code: error.code, message: error.message, ...details };
-    if (isUnfollowed(error, path)) return defined({ path, notFollowed: defined(reported) });
-    return { path, dialect, ok: false, error: defined(reported) };
+    if (isUnfollowed(error, path)) return plainOf({ path, notFollowed: plainOf(reported) });
+    return { path, dialect, ok: false, error: plainOf(reported) };
   }
 }
 
@@ -64,14 +66,13 @@ export function withFindings(report: VerifyReport, beside: readonly Finding[] | 
 }
 
 /** An object in a form that JSON can hold, without undefined members. */
-function defined(fields: Readonly<Record<string, unknown>>): JsonObject {
+function plainOf(fields: Readonly<Record<string, unknown>>): JsonObject {
   const plain = (value: unknown): JsonValue => {
     if (typeof value === "bigint") return value.toString();
     if (typeof value === "number" && !Number.isFinite(value)) return String(value);
     return (value instanceof Uint8Array ? [...value.subarray(0, 64)] : value) as JsonValue;
   };
-  const known = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(known.map(([name, value]) => [name, plain(value)]));
+  return Object.fromEntries(Object.entries(defined(fields)).map(([name, value]) => [name, plain(value)]));
 }
 
 // Repairs of many archives: a unit copies the undamaged part of one damaged archive. Undamaged archives are not copied.

@@ -3,8 +3,10 @@
  *
  * Knows fetch, retries, redirects and status codes; must not know ranges and keys.
  */
+
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { dropBody, TransientError } from "./http-response.ts";
+import { pause } from "./pool.ts";
 
 /** Status codes of a server that is busy or temporarily failing. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -250,20 +252,6 @@ function parseRetryAfter(response: Response): number | undefined {
   if (text === null) return undefined;
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
   return Number.isFinite(ms) && ms > 0 ? ms : undefined;
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", stop, { once: true });
-  });
 }
 
 function describeFailure(request: Request<unknown>, tries: number, error: unknown): SuperchunkError {

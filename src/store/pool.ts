@@ -107,6 +107,21 @@ export class Turns {
   }
 }
 
+/** Waits. Throws the reason of the signal if it is aborted meanwhile. */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
 /** Longest time without a pause, in milliseconds. */
 const AT_MOST = 50;
 

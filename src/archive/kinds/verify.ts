@@ -3,6 +3,7 @@
  * finding, and checking continues after it.
  */
 
+import { defined } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/header.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
@@ -198,8 +199,7 @@ class Tally {
         code: error.code,
         message: error.summary,
         path,
-        ...(chunk === undefined ? {} : { chunk }),
-        ...(offset === undefined ? {} : { offset }),
+        ...defined({ chunk, offset }),
       });
       onDamage?.();
       return undefined;

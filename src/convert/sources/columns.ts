@@ -5,8 +5,9 @@
  * `meta/storage`. Zarr's documents spell fill values by version and data type (base64, hexadecimal bits, objects); what counts
  * is the item that they stand for. @see FORMAT.md [FD]
  */
+
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { elementsOf, isEqual } from "../../bytes/arrays.ts";
+import { defined, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -85,16 +86,8 @@ export function rowsOf(
 }
 
 /** Compression settings for writers. */
-export function compressionOf({
-  cname,
-  clevel,
-  shuffle,
-}: ColumnSettings): Pick<ColumnSettings, "cname" | "clevel" | "shuffle"> {
-  return {
-    ...(cname === undefined ? {} : { cname }),
-    ...(clevel === undefined ? {} : { clevel }),
-    ...(shuffle === undefined ? {} : { shuffle }),
-  };
+export function compressionOf({ cname, clevel, shuffle }: ColumnSettings): Partial<ColumnSettings> {
+  return defined({ cname, clevel, shuffle });
 }
 
 /** How to interpret plain bytes. */

@@ -3,8 +3,9 @@
  *
  * What an archive stores always takes precedence over what is added. Must not know chunks of Zarr, or stores.
  */
+
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, defined, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -187,8 +188,7 @@ export function describeValues(
   const stored = storedNames(attrs, shape.length);
   const names = given?.length === shape.length ? given : stored;
   const own: JsonObject = {
-    ...(type.original === undefined ? {} : { dtype: type.original }),
-    ...(originalName === undefined ? {} : { name: originalName }),
+    ...defined({ dtype: type.original, name: originalName }),
   };
   const { attributes, notes } = addAttributes(attrs, {
     ...type.attributes,

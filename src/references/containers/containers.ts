@@ -4,6 +4,7 @@
  * A location belongs to the container with the longest matching prefix. Credentials are only named here, never stored. Must
  * not know stores or the forms of references. @see FORMAT.md [FV-04]
  */
+import { defined } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -373,8 +374,7 @@ function formatSources(sources: readonly ReferredSource[]): JsonValue {
   return sources.map(({ location, size, etag, lastModified }) => ({
     location,
     size,
-    ...(etag === undefined ? {} : { etag }),
-    ...(lastModified === undefined ? {} : { lastModified }),
+    ...defined({ etag, lastModified }),
   }));
 }
 

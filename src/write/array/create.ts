@@ -171,7 +171,11 @@ export async function createArray(
       await writer.commit();
     }
     const { mirror, openPlace } = options;
-    return new WritableArray(writer, attrs, { lock: closingPlaces(root, lock), mirror, openPlace });
+    return new WritableArray(writer, attrs, {
+      lock: closingLock(lock, () => root.placed?.closePlaces()),
+      mirror,
+      openPlace,
+    });
   } catch (error) {
     await lock?.release();
     throw error;
@@ -207,7 +211,11 @@ export async function openWritable(
     if (isForeign) await writer.recommit({});
     await recover(writer);
     if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
-    return new WritableArray(writer, attrs, { lock: closingPlaces(root, lock), mirror, openPlace });
+    return new WritableArray(writer, attrs, {
+      lock: closingLock(lock, () => root.placed?.closePlaces()),
+      mirror,
+      openPlace,
+    });
   } catch (error) {
     await lock?.release();
     throw error;
@@ -288,11 +296,14 @@ async function refuseInPlace(
   );
 }
 
-/** A lock that also closes the stores of the places when it is released. */
-function closingPlaces(root: ArrayRoot, lock: WriterLock | undefined): WriterLock {
+/** A lock that closes something else before it is released. */
+export function closingLock(
+  lock: WriterLock | undefined,
+  close: () => Promise<void> | undefined,
+): WriterLock {
   return {
     async release() {
-      await root.placed?.closePlaces();
+      await close();
       await lock?.release();
     },
   };

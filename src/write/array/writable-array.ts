@@ -394,9 +394,7 @@ export class WritableArray extends Editable {
 
   /** Commits, then plans a change and commits it; if that fails, the array stays as it was. */
   #change(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
-    return this.#run(async () => {
-      await this.#commit();
-      const writer = this.#writer;
+    return this.#onCommit(async (writer) => {
       await writer.prepare();
       try {
         await plan(writer);
@@ -413,9 +411,7 @@ export class WritableArray extends Editable {
 
   /** The same for changes of columns, which commit by themselves, on a folded array. */
   #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
-    return this.#run(async () => {
-      await this.#commit();
-      const writer = this.#writer;
+    return this.#onCommit(async (writer) => {
       await writer.prepare();
       await fold(writer);
       await changeWithMirror(writer, async () => {
@@ -452,10 +448,7 @@ export class WritableArray extends Editable {
   }
 
   #read<T>(read: (array: ArrayArchive) => Promise<T>): Promise<T> {
-    return this.#run(async () => {
-      await this.#commit();
-      return read(await this.#show());
-    });
+    return this.#onCommit(async () => read(await this.#show()));
   }
 
   /** The last commit as an array for reading. */

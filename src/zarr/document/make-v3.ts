@@ -127,18 +127,32 @@ function inline(metadata: JsonObject): JsonObject {
 }
 
 /** The sharding codec as this library writes it: an index at the end, with a checksum. */
-export function shardingCodec(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
+export function shardingCodec(
+  chunkShape: readonly number[],
+  codecs: readonly JsonValue[],
+  index: {
+    readonly codecs?: readonly JsonValue[] | undefined;
+    readonly location?: JsonValue | undefined;
+  } = {},
+): JsonObject {
   return {
     name: "sharding_indexed",
     configuration: {
       chunk_shape: chunkShape,
       codecs,
-      index_codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
-      index_location: "end",
+      index_codecs: index.codecs ?? [bytesCodec(true), { name: "crc32c" }],
+      index_location: index.location ?? "end",
     },
   };
 }
 
-function bloscCodec({ cname, clevel, shuffle, typesize }: BloscSettings): JsonObject {
+/** The codec of items as bytes, little-endian if they have a byte order. */
+export function bytesCodec(hasByteOrder: boolean): JsonObject {
+  return hasByteOrder ? { name: "bytes", configuration: { endian: "little" } } : { name: "bytes" };
+}
+
+/** The `blosc` codec; an item size that Blosc cannot store counts as 1. */
+export function bloscCodec({ cname, clevel, shuffle, typesize: size }: BloscSettings): JsonObject {
+  const typesize = size >= 1 && size <= 255 ? size : 1;
   return { name: "blosc", configuration: { cname, clevel, shuffle, typesize, blocksize: 0 } };
 }

@@ -1,4 +1,5 @@
 /** An opened Zarr array: its facts, its values, its chunks. */
+
 import type {
   AbsentChunk,
   LongOptions,
@@ -10,6 +11,7 @@ import type {
 import {
   at,
   checkOptionNames,
+  defined,
   elementsOf,
   fillResult,
   type PrepareMemory,
@@ -122,10 +124,7 @@ function summaryOf(model: ArrayModel): ReadableSummary {
     chunkShape,
     ...(unequal ? { chunkShapes: gridOf(model.document) } : {}),
     ...(shardShape === undefined ? {} : { shardShape, nshards: countPositions(axes) }),
-    ...(cname === undefined ? {} : { cname }),
-    ...(clevel === undefined ? {} : { clevel }),
-    ...(shuffle === undefined ? {} : { shuffle }),
-    ...(typesize === undefined ? {} : { typesize }),
+    ...defined({ cname, clevel, shuffle, typesize }),
     codecs,
     checksum: codecs.includes("crc32c") ? "crc32c" : "None",
   };

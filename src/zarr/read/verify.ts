@@ -1,6 +1,7 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
+
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
-import { allocate, at, elementsOf } from "../../bytes/arrays.ts";
+import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { stridesOf } from "../../values/selection.ts";
@@ -89,12 +90,7 @@ function findingOf(error: unknown): Finding {
     severity: "error",
     code: error.code,
     message: error.message,
-    ...(path === undefined ? {} : { path }),
-    ...(chunk === undefined ? {} : { chunk }),
-    ...(offset === undefined ? {} : { offset }),
-    ...(field === undefined ? {} : { field }),
-    ...(expected === undefined ? {} : { expected }),
-    ...(found === undefined ? {} : { found }),
+    ...defined({ path, chunk, offset, field, expected, found }),
   };
 }
 

@@ -1,10 +1,12 @@
 /** Creates Zarr v3 arrays. Knows their documents. */
+
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { hasByteOrder, parseDataType } from "../document/data-type.ts";
+import { bloscCodec, bytesCodec, shardingCodec } from "../document/make-v3.ts";
 import { DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import { type OpenZarrOptions, openZarrArray } from "../read/open.ts";
@@ -44,39 +46,16 @@ export interface CreateZarrOptions extends OpenZarrOptions, WriteSettings {}
 /** The document of a new array. Throws `UNSUPPORTED` for unknown data types. */
 export function zarrDocument(spec: ZarrSpecification): JsonObject {
   const dtype = parseDataType(spec.dataType, { path: "the specification", field: "dataType" });
-  const bytes: JsonObject = hasByteOrder(dtype)
-    ? { name: "bytes", configuration: { endian: "little" } }
-    : { name: "bytes" };
-  const blosc: JsonObject = {
-    name: "blosc",
-    configuration: {
-      ...{ cname: "lz4", clevel: 5, shuffle: "shuffle" },
-      typesize: dtype.itemSize >= 1 && dtype.itemSize <= 255 ? dtype.itemSize : 1,
-      blocksize: 0,
-    },
-  };
-  const transpose: JsonValue[] =
-    spec.order === undefined ? [] : [{ name: "transpose", configuration: { order: spec.order } }];
-  const inner = spec.codecs ?? [bytes, blosc];
+  const blosc = bloscCodec({ cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: dtype.itemSize });
+  const { order, chunkShape } = spec;
+  const transpose: JsonValue[] = order === undefined ? [] : [{ name: "transpose", configuration: { order } }];
+  const inner = spec.codecs ?? [bytesCodec(hasByteOrder(dtype)), blosc];
+  const stored = order === undefined ? chunkShape : order.map((d) => chunkShape[d] ?? 1);
+  const index = { codecs: spec.indexCodecs, location: spec.indexLocation };
   const codecs: JsonValue[] =
     spec.shardShape === undefined
       ? [...transpose, ...inner]
-      : [
-          ...transpose,
-          {
-            name: "sharding_indexed",
-            configuration: {
-              chunk_shape:
-                spec.order === undefined ? spec.chunkShape : spec.order.map((d) => spec.chunkShape[d] ?? 1),
-              codecs: inner,
-              index_codecs: spec.indexCodecs ?? [
-                { name: "bytes", configuration: { endian: "little" } },
-                { name: "crc32c" },
-              ],
-              index_location: spec.indexLocation ?? "end",
-            },
-          },
-        ];
+      : [...transpose, shardingCodec(stored, inner, index)];
   const regular = { name: "regular", configuration: { chunk_shape: spec.shardShape ?? spec.chunkShape } };
   return {
     zarr_format: 3,
