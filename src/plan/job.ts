@@ -128,9 +128,12 @@ export async function assertOutputFree(
 ): Promise<void> {
   const taken = isHierarchy
     ? (await checkDestination(store, path, { resume: true })) === "taken"
-    : (await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined;
-  if (!taken) return;
-  throw conflict(store.describe(path), "the destination exists; remove it, or plan with another one");
+    : await isTaken(store, path);
+  const there = store.describe(path);
+  if (taken) throw conflict(there, "the destination exists; remove it, or plan with another one");
+  const left = recordKey(path, isHierarchy);
+  if (!isHierarchy && (await store.stat(left)) !== undefined)
+    throw conflict(store.describe(left), "an unfinished plan or conversion left this; finish or remove it");
 }
 
 /** Peeks at a small archive without opening it; undefined if only opening it gives its size. */
@@ -289,7 +292,10 @@ async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
   if (stored["plan"] === plan.id) return stored["published"] === true ? "published" : "running";
-  throw conflict(store.describe(path), "an unfinished conversion of another plan is there");
+  throw conflict(
+    store.describe(path),
+    "another conversion is unfinished here; finish it, or remove its result",
+  );
 }
 
 /** Takes the destination for the plan, unless another process has. Throws `CONFLICT` if something else is there. */

@@ -27,7 +27,7 @@ export async function peek(
 ): Promise<Peeked | undefined> {
   try {
     const found = await metadataVersions(store, key, { signal });
-    const nbytes = await sizeOf(store, key, { found, signal });
+    const nbytes = await sizeOf(store, key, found, signal);
     return nbytes === undefined ? undefined : { versions: await digestOf(found), nbytes };
   } catch (error) {
     signal?.throwIfAborted();
@@ -44,10 +44,8 @@ export async function peekVersions(store: ReadableStore, key: string): Promise<s
 async function sizeOf(
   store: ReadableStore,
   key: string,
-  {
-    found,
-    signal,
-  }: { readonly found: Readonly<Record<string, string>>; readonly signal: AbortSignal | undefined },
+  found: Readonly<Record<string, string>>,
+  signal: AbortSignal | undefined,
 ): Promise<number | undefined> {
   const sizes = joinKey(key, "meta/sizes");
   if (found[joinKey(key, "__rootdirs__")] !== undefined) return undefined;

@@ -84,7 +84,7 @@ export function folderBeside(path: string): string {
   return joinKey(folder, `.${name}.superchunk`);
 }
 
-/** The receipts that one process writes. `now` gives its units in progress, and those that failed. */
+/** The receipts that one process writes. `running` gives its units in progress. */
 export class ReceiptLog {
   readonly #store: WritableStore;
   readonly #name: string;
@@ -98,16 +98,12 @@ export class ReceiptLog {
     store: WritableStore,
     folder: string,
     { k, n }: ShareNumber,
-    {
-      now,
-      ...state
-    }: Pick<WorkerState, "worker" | "plan" | "started"> & {
-      now(): Pick<WorkerState, "running">;
-    },
+    state: Pick<WorkerState, "worker" | "plan" | "started">,
+    running: () => readonly number[],
   ) {
     this.#store = store;
     this.#name = joinKey(folder, `${n > 1 ? `${k}-of-${n}-` : ""}${state.worker}`);
-    this.#state = () => ({ ...state, ...now() });
+    this.#state = () => ({ ...state, running: running() });
   }
 
   async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {

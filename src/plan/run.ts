@@ -112,10 +112,8 @@ export class Share {
     this.#batch = isBatch ? new BatchPublisher(store) : undefined;
     this.#publisher = this.#batch ?? publishDirectly(store);
     const { share = { k: 1, n: 1 }, worker = `worker-${Math.random().toString(36).slice(2)}` } = settings;
-    this.#log = new ReceiptLog(store, receipts, share, {
-      ...{ worker, plan: plan.id, started: Date.now() },
-      now: () => ({ running: [...this.#running] }),
-    });
+    const state = { worker, plan: plan.id, started: Date.now() };
+    this.#log = new ReceiptLog(store, receipts, share, state, () => [...this.#running]);
   }
 
   async run(): Promise<ShareResult> {

@@ -136,6 +136,29 @@ it("--damaged fill saves a tree as convert does, and finish lists what is lost",
   for (const key of await keysOf(wanted)) expect(await made.get(key), key).toEqual(await wanted.get(key));
 });
 
+it("what an unfinished plan left is named where it keeps another job away", async () => {
+  const folder = temporaryFolder();
+  const [plan, other, made] = ["plan.json", "other.json", "out.npy"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  await runCli(["plan", tables, made, "-o", plan, "--to", "npy"]);
+  await runCli(["run", plan, "--task", "1/2"]);
+  const again = ["plan", tables, made, "-o", other, "--to", "npy", "--verify"];
+  expect((await runCli(again)).err).toContain("out.npy: the destination exists");
+  await rm(made, { recursive: true });
+  expect((await runCli(again)).err).toMatch(
+    /\.out\.npy\.superchunk-convert\.json: an unfinished plan or conversion/,
+  );
+  const resumed = await runCli(["convert", tables, made, "--to", "npy", "--resume"]);
+  expect(resumed.err).toContain("an unfinished plan is there; run and finish it");
+  // The results were removed, but not the receipts.
+  await runCli(["run", plan]);
+  expect((await runCli(["finish", plan])).err).toContain("were changed or removed");
+  expect([(await runCli(["run", plan])).code, (await runCli(["finish", plan])).code]).toEqual([0, 0]);
+});
+
 it("an edited plan, and one whose source has changed, are refused with what to do", async () => {
   const folder = temporaryFolder();
   const [source, plan] = [join(folder, "prices"), join(folder, "plan.json")];

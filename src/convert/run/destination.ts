@@ -33,6 +33,7 @@ const DIFFERENCES = {
     "the unfinished conversion there has another source, or the source has changed since; overwrite starts again from the beginning",
   options:
     "the unfinished conversion there was started with other options; overwrite starts again from the beginning",
+  plan: "an unfinished plan is there; run and finish it, or overwrite it, which starts again from the beginning",
 } as const;
 
 /** The record of one conversion. It exists from before the first object until all is done. */
@@ -78,10 +79,8 @@ export class ConversionRecord {
     const wanted = parseJson(encode({ ...identity }), key) as JsonObject;
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
-      throw new SuperchunkError("CONFLICT", DIFFERENCES[part], {
-        path: store.describe(destination),
-        field: "destination",
-      });
+      const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
+      throw conflict(store.describe(destination), reason);
     }
     return new ConversionRecord(store, key, identity, stored);
   }
