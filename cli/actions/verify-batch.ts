@@ -227,12 +227,12 @@ interface BatchRecord {
 export async function openRecord(path: string, resume: boolean): Promise<BatchRecord> {
   const kept = new Map<string, RecordLine>();
   let end = 0;
-  if (resume && (await stat(path).catch(() => undefined)) !== undefined) {
+  const { size } = (resume ? await stat(path).catch(() => undefined) : undefined) ?? {};
+  if (size !== undefined) {
     const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
     for await (const text of lines) {
       const line = parseLine(text);
       const length = Buffer.byteLength(text) + 1;
-      const { size } = await stat(path);
       // Only the last line may be incomplete, if the process was killed while it wrote it.
       if (line === undefined && end + length <= size) throw notRecord(path);
       if (line === undefined || end + length > size) break;
@@ -251,10 +251,13 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
 
 function parseLine(text: string): RecordLine | undefined {
   try {
-    const { path, ok, dialect, error, findings, unchecked, files } = JSON.parse(text) as Record<
+    const { path, ok, dialect, error, findings, unchecked, files, notFollowed } = JSON.parse(text) as Record<
       string,
       unknown
     >;
+    // A link that was not followed is looked at again.
+    if (typeof path === "string" && notFollowed !== undefined)
+      return { path, ok: true, dialect: null, codes: [], partly: false, files: "" };
     if (typeof path !== "string" || typeof ok !== "boolean") return undefined;
     const named = [error, ...(Array.isArray(findings) ? (findings as unknown[]) : [])];
     const codes = named.flatMap((each) => {

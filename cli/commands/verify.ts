@@ -198,25 +198,19 @@ function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject)
 
 /** The sums before the first archive. */
 const NOTHING: Totals = {
-  archives: 0,
-  damaged: 0,
-  failed: 0,
-  behind: 0,
-  partly: 0,
-  notFollowed: 0,
-  chunks: 0,
-  digests: 0,
-  nbytes: 0,
-  cbytes: 0,
-  warnings: 0,
-  same: 0,
-  kept: 0,
-  dialects: {},
-  codes: {},
+  ...{ archives: 0, damaged: 0, failed: 0, behind: 0, partly: 0, notFollowed: 0 },
+  ...{ chunks: 0, digests: 0, nbytes: 0, cbytes: 0, warnings: 0, same: 0, kept: 0, dialects: {}, codes: {} },
 };
 
 async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, context: Context): Promise<void> {
-  if (item.kind === "kept" || (item.kind === "same" && options.onlyDamaged === true)) return;
+  if (item.kind === "kept") {
+    const { ok, path, codes } = item.line;
+    const found = `${codes.join(", ")}; the report has the findings of the earlier run`;
+    if (!ok)
+      await context.out.verdict(`${isDamaged(codes) ? "DAMAGED" : "FAILED"}  ${printable(path)}  ${found}`);
+    return;
+  }
+  if (item.kind === "same" && options.onlyDamaged === true) return;
   if (item.kind === "same") {
     await context.out.line(`SAME     ${printable(item.path)}  as ${printable(item.as)}`);
     return;
@@ -242,14 +236,16 @@ function countItem(item: BatchItem<Outcome>, totals: Totals): void {
     const { ok, dialect, codes, partly } = item.line;
     totals.kept++;
     totals.archives++;
-    if (!ok) {
-      const isDamage = codes.some((code) => new SuperchunkError(code as ErrorCode, "").isDamage);
-      if (isDamage || codes.length === 0) totals.damaged++;
-      else totals.failed++;
-    } else if (codes.includes("BEHIND")) totals.behind++;
+    if (!ok) totals[isDamaged(codes) ? "damaged" : "failed"]++;
+    else if (codes.includes("BEHIND")) totals.behind++;
     else if (partly) totals.partly++;
     tally(totals, dialect, codes);
   } else count(item.outcome, totals);
+}
+
+/** True for the codes of a damaged archive; the others could not be read. */
+function isDamaged(codes: readonly string[]): boolean {
+  return codes.length === 0 || codes.some((code) => new SuperchunkError(code as ErrorCode, "").isDamage);
 }
 
 function tally(totals: Totals, dialect: string | null | undefined, codes: Iterable<string>): void {

@@ -129,12 +129,20 @@ describe("verify", () => {
     expect(resumed.totals["codes"]).toEqual(whole.totals["codes"]);
     const { out } = await runCli(["verify", tree, "--report", report, "--resume"]);
     expect(out).toContain("4 kept from the earlier run");
+    expect(out).toContain("b.blp  TRUNCATED; the report has the findings of the earlier run");
     // Files that changed since are verified again, also if the bytes and names are the same.
     cpSync(join(tree, "a.blp"), join(tree, "a.copy"));
     renameSync(join(tree, "a.copy"), join(tree, "a.blp"));
     const again = await json(tree, "--report", report, "--resume");
     expect(again.totals).toMatchObject({ archives: 4, damaged: 1, kept: 3 });
-    expect((await json(tree, "--report", report, "--resume")).totals).toMatchObject({ archives: 4, kept: 4 });
+    // A link that was not followed is in the report too.
+    const links = temporaryFolder();
+    symlinkSync(tree, join(links, "out"));
+    for (const kept of [4, 4])
+      expect((await json(tree, links, "--report", report, "--resume")).totals).toMatchObject({
+        archives: 4,
+        kept,
+      });
   });
 
   test("does not change a file that is not a report", async () => {
