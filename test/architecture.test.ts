@@ -170,16 +170,16 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_623,
   pool: 532,
   scan: 2_140,
-  plan: 2_477,
+  plan: 2_473,
   queue: 575,
-  page: 5_445,
+  page: 5_438,
   places: 856,
   buckets: 1_449,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_583, bar: 58_000 },
+  lines: { limit: 85_572, bar: 58_000 },
   files: { limit: 367, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -98,6 +98,13 @@ export function keepLast<K, V>(map: Map<K, V>, key: K, value: V, most: number): 
   }
 }
 
+/** Adds a value to the list of a key, in a map of lists. */
+export function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
 /** The members of an object that are not undefined. */
 export function defined<T extends object>(
   members: T,

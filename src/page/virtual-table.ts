@@ -3,6 +3,7 @@
  *
  * Knows rows and columns of text; must not know where they come from.
  */
+import { keepLast } from "../bytes/arrays.ts";
 import { h, onceAFrame } from "./dom.ts";
 
 /** Height of a row, and most height of all rows, in pixels: browsers limit the height of elements. */
@@ -236,16 +237,8 @@ export class VirtualTable {
     }
     for (const block of wanted) {
       const known = this.#blocks.get(block);
-      if (known !== undefined) {
-        this.#blocks.delete(block);
-        this.#blocks.set(block, known);
-        continue;
-      }
-      if (!this.#fetching.has(block)) this.#fetchBlock(block);
-    }
-    for (const oldest of this.#blocks.keys()) {
-      if (this.#blocks.size <= KEPT) break;
-      this.#blocks.delete(oldest);
+      if (known !== undefined) keepLast(this.#blocks, block, known, KEPT);
+      else if (!this.#fetching.has(block)) this.#fetchBlock(block);
     }
   }
 
@@ -255,7 +248,7 @@ export class VirtualTable {
     const signal = AbortSignal.any([controller.signal, this.#signal]);
     const keep = (found: Block): void => {
       this.#fetching.delete(block);
-      this.#blocks.set(block, found);
+      keepLast(this.#blocks, block, found, KEPT);
       this.#draw();
     };
     this.#source

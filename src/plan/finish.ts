@@ -1,7 +1,7 @@
 /** The end of a plan: publishing, once all receipts exist. */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
-import { at } from "../bytes/arrays.ts";
+import { addTo, at } from "../bytes/arrays.ts";
 import {
   type ChunkCounts,
   type ConvertEntry,
@@ -208,9 +208,7 @@ class Finish {
     for (const object of this.#objects) {
       if (this.#failed.has(object.source)) continue; // an earlier `finish` may have removed it
       const { folder } = splitKey(object.key);
-      const known = folders.get(folder);
-      if (known === undefined) folders.set(folder, [object]);
-      else known.push(object);
+      addTo(folders, folder, object);
     }
     const wrong = new Map<number, string>();
     await runPooled(

@@ -6,7 +6,7 @@
  * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
-import { allocate, at, elementsOf, unravel } from "../bytes/arrays.ts";
+import { addTo, allocate, at, elementsOf, unravel } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -253,19 +253,13 @@ export class ShardingTransformer {
   }
 }
 
-/** All keys below a folder. */
+/** All keys below a folder, in the order in which the store lists them. */
 async function* walk(store: WritableStore, folder: string): AsyncGenerator<string> {
   for await (const { name, kind } of store.list(folder)) {
     const key = joinKey(folder, name);
     if (kind === "object") yield key;
     else yield* walk(store, key);
   }
-}
-
-function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
 }
 
 /** What is sharded, and how. */

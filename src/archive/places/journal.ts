@@ -11,6 +11,7 @@
  * The writes of a committed journal can be repeated with the same result. @see FORMAT.md [FR] [FG-12]
  */
 
+import { addTo } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
@@ -231,9 +232,7 @@ export async function readArrayJournal(
     if (folder === undefined || !hasNumber(layout, number))
       throw notCounted(shown, `superchunk ${number} of column ${column}`);
     const file = joinKey(folder, superchunkName(number));
-    const writes = files.get(file);
-    if (writes === undefined) files.set(file, [{ offset, bytes: data }]);
-    else writes.push({ offset, bytes: data });
+    addTo(files, file, { offset, bytes: data });
   }
   return files;
 }

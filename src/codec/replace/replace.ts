@@ -5,7 +5,7 @@
  * Knows which blocks are touched.
  * @see FORMAT.md [FB]
  */
-import { at } from "../../bytes/arrays.ts";
+import { addTo, at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { decodeSync } from "../decode/decode.ts";
 import {
@@ -413,9 +413,7 @@ function cutPieces(pieces: readonly Piece[], blocksize: number): Map<number, Pie
       const inBlock = at + done - block * blocksize;
       const part = Math.min(length - done, blocksize - inBlock);
       const cut = { at: inBlock, length: part, bytes, from: done % bytes.length };
-      const known = byBlock.get(block);
-      if (known === undefined) byBlock.set(block, [cut]);
-      else known.push(cut);
+      addTo(byBlock, block, cut);
       done += part;
     }
   }

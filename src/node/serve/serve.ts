@@ -3,9 +3,11 @@
  *
  * Knows sockets; must not know archives.
  */
+
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
+import { addTo } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import { ParquetView } from "../../view/parquet-view.ts";
@@ -190,9 +192,7 @@ class Connections {
     for (const [socket, requests] of this.#busy) {
       if (requests > 0) continue;
       const address = socket.remoteAddress ?? "";
-      const others = idleOf.get(address);
-      if (others === undefined) idleOf.set(address, [socket]);
-      else others.push(socket);
+      addTo(idleOf, address, socket);
     }
     let most: readonly Socket[] = [];
     for (const sockets of idleOf.values()) if (sockets.length > most.length) most = sockets;

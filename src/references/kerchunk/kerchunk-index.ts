@@ -5,7 +5,7 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { at, keepLast } from "../../bytes/arrays.ts";
+import { addTo, at, keepLast } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -311,9 +311,7 @@ export async function decodeParquetRows(bytes: Uint8Array, path: string): Promis
   }
   const byColumn = new Map<string, ColumnData[]>();
   for (const piece of pieces) {
-    const column = byColumn.get(piece.columnName);
-    if (column === undefined) byColumn.set(piece.columnName, [piece]);
-    else column.push(piece);
+    addTo(byColumn, piece.columnName, piece);
   }
   return {
     count: pieces.reduce((most, { rowEnd }) => Math.max(most, rowEnd), 0),

@@ -2,6 +2,7 @@
  * The commits of one of several writers of an array: each replaces `meta/sizes` if it still is what was read, and keeps numbers
  * reserved for this writer. Must not know what is in the superchunks. @see FORMAT.md [FG-16]
  */
+import { keepLast } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes } from "../../format/folder.ts";
 import {
@@ -117,11 +118,7 @@ export class SharedCommits {
 
   /** Records the stored bytes of a superchunk, all columns, for the last {@link KEPT_SIZES}. */
   noteBytes(number: number, bytes: number): void {
-    this.#sizes.set(number, bytes);
-    for (const oldest of this.#sizes.keys()) {
-      if (this.#sizes.size <= KEPT_SIZES) break;
-      this.#sizes.delete(oldest);
-    }
+    keepLast(this.#sizes, number, bytes, KEPT_SIZES);
   }
 
   /** Waits a random time that grows with the number of tries. Throws `CONFLICT` after too many. */

@@ -1,6 +1,6 @@
 /** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks are. */
 
-import { at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
+import { addTo, at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
@@ -60,9 +60,7 @@ export class WaitingEdits {
   bytes = 0;
 
   add({ index, edit }: ChunkEdit): void {
-    const edits = this.#byChunk.get(index);
-    if (edits === undefined) this.#byChunk.set(index, [edit]);
-    else edits.push(edit);
+    addTo(this.#byChunk, index, edit);
     this.count++;
     this.bytes += edit.bytes.length;
   }
