@@ -25,11 +25,16 @@ const PIECE = 1 << 20;
 /** Most bytes of an item: a fill value has as many, in memory and in a document. */
 const MAX_ITEM = 16 << 20;
 
+/** Compressor of chunks that are made. */
+const MADE: JsonObject = { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 };
+
 /** How a chunk is shown: a part of the file, bytes of the dataset's header, or another encoding of them. */
 export interface Shown {
   /** Its bytes; undefined if they are known only after it was made. */
   readonly size: number | undefined;
   readonly place?: Hdf5Chunk;
+  /** Bytes that it takes in the file, if it has no place of its own. */
+  readonly stored?: number;
   /** Zero bytes to add after the stored ones. */
   readonly padding?: number;
   make?(stored: Uint8Array): Promise<Uint8Array>;
@@ -117,15 +122,18 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     async *list() {},
   };
   const { shape } = dataset;
-  const { numpy, chunks, count, make } = await textArray(file, await openZarrArray(store, ""), {
+  const { numpy, chunks, count, textBytes, make } = await textArray(file, await openZarrArray(store, ""), {
     type: dataset.type,
     path,
   });
-  const { itemSize } = parseDType(numpy, path);
-  const fill = typeof numpy === "string" ? "" : fillJson(numpy, new Uint8Array(itemSize));
+  const dtype = parseDType(numpy, path);
+  const fill = typeof numpy === "string" ? "" : fillJson(numpy, new Uint8Array(dtype.itemSize));
+  const { stages } = v2Chain(dtype, shape.length, { order: "C", filters: [MADE] }, { path, field: "" });
+  let stored = textBytes;
+  for (const name of places.names()) stored += places.chunk(name)?.place?.size ?? 0;
   const rest = ".0".repeat(Math.max(0, shape.length - 1));
   return {
-    document: { ...places.document, chunks, dtype: numpy, filters: null, fill_value: fill },
+    document: { ...places.document, chunks, dtype: numpy, filters: [MADE], fill_value: fill },
     *names() {
       for (let i = 0; i < count; i++) yield `${i}${rest}`;
     },
@@ -133,7 +141,12 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     chunk: (name) => {
       const index = Number(name.split(".")[0]);
       if (index >= count || name !== `${index}${rest}`) return undefined;
-      return { size: elementsOf(chunks) * itemSize, make: () => make(index) };
+      const made = async (): Promise<Uint8Array> => {
+        let bytes = await make(index);
+        for (const stage of stages) bytes = await stage.encode(bytes);
+        return bytes;
+      };
+      return { size: undefined, stored: Math.round(stored / count), make: made };
     },
   };
 }
@@ -187,7 +200,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
   // Chunks of Blosc2 are rebuilt. Filters applied after Blosc2, mostly a checksum, are undone while reading and not shown.
   const framed = dataset.filters.findIndex(({ id }) => id === BLOSC2);
   const isPlain = dataset.filters.some(({ id }) => id === LZF);
-  const filters = isPlain ? [] : framed < 0 ? all : all.slice(0, framed + 1);
+  const filters = isPlain ? [MADE] : framed < 0 ? all : all.slice(0, framed + 1);
   const document = {
     zarr_format: 2,
     shape,
@@ -262,10 +275,10 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
           };
           return { size: undefined, place, make };
         }
-        if (left.length === (isPlain ? 0 : all.length)) return { size: place.size, place };
+        if (!isPlain && left.length === all.length) return { size: place.size, place };
         // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
         return {
-          size: isPlain ? nbytes : undefined,
+          size: undefined,
           place,
           make: (bytes) => {
             const to = chainOf(mask === onlyBlosc ? uncompressed : filters);

@@ -49,20 +49,16 @@ export class Fields {
   /** An unsigned integer of 1 to 8 bytes. */
   uint(size: number, field: string): number {
     this.#bytes.need(this.at, size, field);
+    const { bytes, path } = this.#bytes;
     let [low, high] = [0, 0];
-    for (let i = 0; i < size; i++) {
-      const byte = this.#bytes.uint8(this.at + i, field) * 2 ** (8 * (i % 4));
-      if (i < 4) low += byte;
-      else high += byte;
+    for (let i = size - 1; i >= 0; i--) {
+      const byte = bytes[this.at + i] as number;
+      if (i < 4) low = low * 256 + byte;
+      else high = high * 256 + byte;
     }
-    const details = (): { path: string; offset: number; field: string } => ({
-      path: this.#bytes.path,
-      offset: this.position,
-      field,
-    });
-    const value = joinSafeNumber(low, high, details);
+    const { position } = this;
     this.at += size;
-    return value;
+    return high === 0 ? low : joinSafeNumber(low, high, () => ({ path, offset: position, field }));
   }
 
   uint8(field: string): number {

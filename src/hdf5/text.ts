@@ -49,6 +49,8 @@ export interface TextArray {
   readonly chunks: readonly number[];
   /** Number of chunks along the first dimension. */
   readonly count: number;
+  /** Bytes of all texts. */
+  readonly textBytes: number;
   make(index: number): Promise<Uint8Array>;
 }
 
@@ -71,6 +73,7 @@ export async function textArray(
   const fieldsOf = (bytes: Uint8Array): Fields => new Fields(new ByteReader(bytes, path, 0), file);
 
   const longest = parts.map(() => 1);
+  let textBytes = 0;
   const [own = 1] = stored.chunkShape;
   const step = own * Math.max(1, Math.floor(STEP / Math.max(1, own * perRow * type.size)));
   for (let start = 0; start < rows && perRow > 0; start += step) {
@@ -78,7 +81,9 @@ export async function textArray(
     for (const [p, { from, numpy }] of parts.entries())
       for (let item = from; numpy === undefined && item < fields.length; item += type.size) {
         fields.at = item;
-        longest[p] = Math.max(at(longest, p), fields.uint32("length of a text"));
+        const length = fields.uint32("length of a text");
+        longest[p] = Math.max(at(longest, p), length);
+        textBytes += length;
       }
   }
   const most = Math.max(...longest);
@@ -100,6 +105,7 @@ export async function textArray(
     numpy: type.text === "variable" ? at(formats, 0) : { names, formats, offsets, itemsize },
     chunks: shape.map((each, d) => (d === 0 ? length : Math.max(1, each))),
     count: Math.ceil(rows / length) * Math.min(1, perRow),
+    textBytes,
     make: async (index) => {
       const bytes = await read(index * length, Math.min(rows, (index + 1) * length));
       const fields = fieldsOf(bytes);

@@ -103,6 +103,14 @@ export class Hdf5Store implements ReadableStore {
     return size === undefined ? undefined : { size, version: `${this.#file.version}:${key}` };
   }
 
+  /** Bytes that an object takes in the file, without making it. */
+  async sizeOf(key: string): Promise<number | undefined> {
+    const shown = await this.#chunk(key);
+    return shown === undefined
+      ? (await this.#document(key))?.length
+      : (shown.place?.size ?? shown.stored ?? shown.size);
+  }
+
   async *list(folder: string): AsyncGenerator<ListEntry> {
     const node = await this.#node(folder);
     if (node === undefined) return;
