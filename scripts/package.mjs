@@ -292,11 +292,12 @@ async function bundleTypes() {
     chunkFileNames: "types-[hash].d.ts",
     manualChunks: (id) => (inputs.has(id) ? undefined : "types"),
   });
-  // Before TypeScript 5.7, types of byte arrays did not name their memory. The result type of `of` is right for both.
-  for (const { fileName, code } of output)
+  // Before TypeScript 5.7, types of byte arrays did not name their memory. The result type of `of` is right for both. Projects need
+  // not list the types of `await using` in their `lib`.
+  for (const { fileName, code, isEntry } of output)
     writeFileSync(
       join(out, fileName),
-      code
+      `${isEntry ? "" : '/// <reference lib="esnext.disposable" />\n'}${code}`
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
         // The header comments of source files mean nothing here: 16 kB. Tabs instead of spaces: 10 kB.

@@ -108,13 +108,12 @@ export async function pickPoints(
 ): Promise<ArraySlice> {
   const chosen = itemReader(array, options.fields);
   const { shape } = array;
-  const [first] = coordinates;
-  const count = first?.length ?? 0;
-  if (coordinates.length !== shape.length || coordinates.some(({ length }) => length !== count))
+  const count = coordinates?.[0]?.length ?? 0;
+  if (coordinates?.length !== shape.length || coordinates.some((each) => each?.length !== count))
     throw wrong(
       array,
       `vindex takes ${shape.length} lists of one length, one for each dimension`,
-      coordinates.length,
+      coordinates?.length,
     );
   const dims = shape.map((length, d) => indicesOf(array, at(coordinates, d), d, length).indices);
   const size = chosen.itemSize;
@@ -220,11 +219,12 @@ function indicesOf(
     const indices = Float64Array.from(given, (index) => {
       const found = index < 0 ? index + length : index;
       if (Number.isInteger(found) && found >= 0 && found < length) return found;
-      throw wrong(
-        array,
-        `index ${String(index)} is outside of dimension ${dimension}, which has ${length}`,
-        index,
-      );
+      const kind = typeof index;
+      const reason =
+        kind === "number"
+          ? `outside of dimension ${dimension}, which has ${length}`
+          : `not a number (${kind})`;
+      throw wrong(array, `index ${String(index)} is ${reason}`, index);
     });
     return { indices, dropped: false };
   }

@@ -157,12 +157,10 @@ export async function scanBytes(
   const { limit = Number.POSITIVE_INFINITY, filter = {} } = options;
   if (typeof filter !== "object" || filter === null || Array.isArray(filter))
     throw badArgument("filter", filter, "an object of conditions by column, such as { close: { gt: 100 } }");
+  if (typeof options.columns === "string")
+    throw badArgument("columns", options.columns, "a list of names, or an object of dtypes by name");
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
-    throw new SuperchunkError("BAD_ARGUMENT", `limit ${limit} is not a number of rows`, {
-      field: "limit",
-      expected: "an integer from 0",
-      found: limit,
-    });
+    throw badArgument("limit", limit, "a number of rows, an integer of 0 or more");
   options.signal?.throwIfAborted();
   const scan = await prepare(source, table, options);
   return { columns: scan.output, batches: foundRows(scan, limit, options) };

@@ -356,7 +356,7 @@ for (const [version, compiler] of Object.entries(compilers))
       const options = {
         ...{ strict: true, noEmit: true, skipLibCheck: false, exactOptionalPropertyTypes: true },
         ...{ target: "es2022", module, moduleResolution: resolution },
-        lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable", "esnext.disposable"],
+        lib: ["es2022", "dom"],
       };
       // The types of Node.js are installed, but a page does not include them.
       for (const [file, types] of [

@@ -108,6 +108,8 @@ describe.each(["superchunks", "bcolz", "bloscpack", "zarr", "unequal"])("%s", (k
     ["at most 3 entries", (array) => array.oindex([null, null, null, null])],
     ["3 lists of one length", (array) => array.vindex([[1, 2], [1], [0]] as readonly Indices[])],
     ["index -71 is outside", (array) => array.vindex([[-71], [0], [0]])],
+    ["3 lists of one length", (array) => array.vindex(undefined as never)],
+    ["index 1 is not a number (bigint)", (array) => array.oindex([[1n] as never])],
     ["fields are for arrays of structs", (array) => array.oindex(null, { fields: ["a"] })],
   ])("refuses what does not fit: %s", async (message, read) => {
     const array = await openArray(arrays[kind] ?? "");

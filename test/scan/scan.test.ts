@@ -109,7 +109,8 @@ describe("a scan is refused", () => {
     [{ filter: { price: { gt: 5 } } }, "NOT_FOUND", /no column "price"; there are close/],
     [{ columns: ["price"] }, "NOT_FOUND", /no column "price"/],
     [{ columns: { close: "float32" } }, "BAD_ARGUMENT", /dtype <f8, not float32/],
-    [{ limit: 1.5 }, "BAD_ARGUMENT", /limit 1.5/],
+    [{ columns: "close" }, "BAD_ARGUMENT", /columns is close, expected a list of names/],
+    [{ limit: 1.5 }, "BAD_ARGUMENT", /limit is 1.5/],
     [{ where: { close: { gt: 1 } } }, "BAD_ARGUMENT", /unknown option "where"; there are columns, filter/],
     [{ filter: [{ close: { gt: 1 } }] }, "BAD_ARGUMENT", /an object of conditions by column/],
   ] as const)("%j", async (options, code, message) => {

@@ -303,10 +303,13 @@ export function storedNames(attributes: JsonObject, dimensions: number): Names |
 
 /** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */
 export function chooseColumns(
-  { store, path }: Pick<SourceArchive, "store" | "path">,
+  source: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],
   columns: readonly string[] | undefined,
 ): readonly string[] {
+  const { store, path } = source;
+  if (columns !== undefined && !Array.isArray(columns))
+    throw badArgument(source, "columns", `is ${String(columns)}, expected a list of names`);
   const unknown = columns?.find((column) => !names.includes(column));
   if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
   throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
