@@ -18,17 +18,21 @@ export function shareOf(
     const text = env[name];
     return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
   };
-  const slurm = numberOf("SLURM_ARRAY_TASK_ID");
+  const id = numberOf("SLURM_ARRAY_TASK_ID");
   const [batch, pod] = [numberOf("AWS_BATCH_JOB_ARRAY_INDEX"), numberOf("JOB_COMPLETION_INDEX")];
   const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
   const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
+  const [last, count] = [numberOf("SLURM_ARRAY_TASK_MAX"), numberOf("SLURM_ARRAY_TASK_COUNT")];
+  if (id !== undefined && shares === undefined && last !== undefined && (last - first) / step + 1 !== count)
+    throw wrongUse(
+      "shares",
+      "the Slurm array has gaps, so its tasks are not shares; to run what is left, use an array without gaps, such as 1-10",
+    );
+  // With --shares, an array may be one of several: 1-1000, then 1001-2000.
+  const among = shares === undefined ? (Number(id) - first) / step : Number(id) - Math.min(first, 1);
   const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
   const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
-    [
-      "SLURM_ARRAY_TASK_ID",
-      slurm === undefined ? undefined : (slurm - first) / step + 1,
-      numberOf("SLURM_ARRAY_TASK_COUNT"),
-    ],
+    ["SLURM_ARRAY_TASK_ID", id === undefined ? undefined : among + 1, count],
     [
       "AWS_BATCH_JOB_ARRAY_INDEX",
       batch === undefined ? undefined : batch + 1,
@@ -37,9 +41,9 @@ export function shareOf(
     ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
     ["PARALLEL_SEQ", parallel, undefined],
   ];
-  for (const [source, k, count] of found) {
+  for (const [source, k, all] of found) {
     if (k === undefined) continue;
-    const n = shares ?? count;
+    const n = shares ?? all;
     if (n !== undefined) return { share: { k, n }, source };
     throw wrongUse("shares", `${source} names share ${k}, but not the number of shares; give --shares N`);
   }

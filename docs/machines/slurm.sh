@@ -14,4 +14,4 @@
 #SBATCH --open-mode=append
 set -eu
 
-superchunk run "${PLAN:?where the plan lies}" --jobs "${SLURM_CPUS_PER_TASK:-2}"
+superchunk run "${PLAN:?where the plan lies}" --jobs "${SLURM_CPUS_PER_TASK:-2}" ${SHARES:+--shares "$SHARES"}

@@ -241,6 +241,28 @@ it.each<[string, Record<string, string>, number | undefined, readonly [number, n
     undefined,
     [1, 9],
   ],
+  [
+    "of one of several Slurm arrays",
+    {
+      SLURM_ARRAY_TASK_ID: "53",
+      SLURM_ARRAY_TASK_MIN: "51",
+      SLURM_ARRAY_TASK_MAX: "100",
+      SLURM_ARRAY_TASK_COUNT: "50",
+    },
+    100,
+    [53, 100],
+  ],
+  [
+    "of a Slurm array from 0, with the number of shares",
+    {
+      SLURM_ARRAY_TASK_ID: "3",
+      SLURM_ARRAY_TASK_MIN: "0",
+      SLURM_ARRAY_TASK_MAX: "4",
+      SLURM_ARRAY_TASK_COUNT: "5",
+    },
+    5,
+    [4, 5],
+  ],
   ["of an indexed Job", { JOB_COMPLETION_INDEX: "3" }, 4, [4, 4]],
   ["of GNU parallel", { PARALLEL_SEQ: "2" }, 4, [2, 4]],
   ["without a scheduler", {}, undefined, undefined],
@@ -253,8 +275,18 @@ it.each<[string, Record<string, string>, number | undefined, readonly [number, n
 it.each<[string, Record<string, string>, number | undefined]>([
   ["which share it is, but not of how many", { JOB_COMPLETION_INDEX: "3" }, undefined],
   ["of how many, but not which", {}, 4],
+  [
+    "tasks with gaps",
+    {
+      SLURM_ARRAY_TASK_ID: "7",
+      SLURM_ARRAY_TASK_MIN: "3",
+      SLURM_ARRAY_TASK_MAX: "7",
+      SLURM_ARRAY_TASK_COUNT: "2",
+    },
+    undefined,
+  ],
 ])("if the scheduler says %s, nothing is guessed", (_, env, shares) => {
-  expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
+  expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)|has gaps/);
 });
 
 it("status --watch redraws a terminal, within its rows, until all tasks are done", async () => {
