@@ -165,11 +165,11 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_929,
   arrow: 838,
   hdf5: 2_836,
-  blosc2: 3_227,
+  blosc2: 3_235,
   tables: 1_625,
   codec2: 1_623,
   pool: 532,
-  scan: 2_140,
+  scan: 2_138,
   plan: 2_473,
   queue: 575,
   page: 5_438,
@@ -179,7 +179,7 @@ const LATER: Readonly<Record<string, number>> = {
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_572, bar: 58_000 },
+  lines: { limit: 85_558, bar: 58_000 },
   files: { limit: 367, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -50,10 +50,14 @@ export interface FrameRows {
   readonly places?: Uint32Array;
 }
 
+/** Kinds of columns of text or bytes of any length. */
+export type TextKind = "vlstring" | "vlbytes" | "utf8" | "dictionary";
+
 /** A column: its frames, and the rows that the table has. */
 export interface ColumnParts {
   readonly name: string;
-  readonly kind: string;
+  /** Undefined if its values are items of one length. */
+  readonly textKind: TextKind | undefined;
   /** The values; the offsets of text; the codes of a dictionary. */
   readonly main: Member;
   /** The bytes of text; the values of a dictionary. */
@@ -76,15 +80,15 @@ interface Rows {
 
 /** Makes the store of a column. @throws UNSUPPORTED for values that are neither text nor bytes; LIMIT; the codes of damage */
 export async function columnStore(parts: ColumnParts): Promise<Blosc2Store> {
-  const { rows: table, path, kind, name } = parts;
+  const { rows: table, path, textKind, name } = parts;
   const rows = await rowsOf(parts);
   const { places } = table;
   const needed = places === undefined ? table.count : (places.at(-1) ?? -1) + 1;
   if (rows.count < needed) throw damaged(parts, `${needed} rows`, rows.count);
-  const isFrame = kind !== "utf8" && kind !== "dictionary" && kind !== "vlstring" && kind !== "vlbytes";
-  const why = isFrame
-    ? "rows of the table were deleted in place"
-    : `its values have variable length (${kind}), and become items of one length`;
+  const why =
+    textKind === undefined
+      ? "rows of the table were deleted in place"
+      : `its values have variable length (${textKind}), and become items of one length`;
   const sizes = [parts.main, parts.extra].map(async (each) =>
     each === undefined ? 0 : ((await each.store.stat(each.key))?.size ?? 0),
   );
@@ -97,16 +101,16 @@ export async function columnStore(parts: ColumnParts): Promise<Blosc2Store> {
 }
 
 async function rowsOf(parts: ColumnParts): Promise<Rows> {
-  const { kind, main, extra, isNotNull = false } = parts;
-  if (kind === "vlstring" || kind === "vlbytes") {
+  const { textKind, main, extra, isNotNull = false } = parts;
+  if (textKind === undefined) return frameRows(await arrayOf(parts, main), main.dtype);
+  if (textKind === "vlstring" || textKind === "vlbytes") {
     const values = await listOf(parts, main);
     return isNotNull
       ? truths(values.length, async (start, stop) => values.slice(start, stop).map((each) => each !== null))
       : itemsOf(parts, values);
   }
-  if (kind !== "utf8" && kind !== "dictionary") return frameRows(await arrayOf(parts, main), main.dtype);
   if (extra === undefined) throw damaged(parts, "a second frame with the text", "none");
-  return kind === "utf8" ? textRows(parts, await arrayOf(parts, extra)) : codeRows(parts, extra);
+  return textKind === "utf8" ? textRows(parts, await arrayOf(parts, extra)) : codeRows(parts, extra);
 }
 
 function damaged({ path, name }: ColumnParts, expected: string, found: unknown): SuperchunkError {
@@ -171,8 +175,8 @@ function tooLong({ path, name }: ColumnParts, found: number, expected: number): 
 
 /** Values of variable length, which are in memory; null becomes an empty value. */
 function itemsOf(parts: ColumnParts, values: readonly unknown[]): Rows {
-  const { kind, path, name } = parts;
-  const isBytes = kind === "vlbytes";
+  const { textKind, path, name } = parts;
+  const isBytes = textKind === "vlbytes";
   const bad = values.find(
     (each) => each !== null && (isBytes ? !(each instanceof Uint8Array) : typeof each !== "string"),
   );

@@ -12,14 +12,14 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { COLUMN_ORDER } from "../zarr/read/group.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
-import type { ColumnParts, FrameRows, Member } from "./rows.ts";
+import type { ColumnParts, FrameRows, Member, TextKind } from "./rows.ts";
 import { frameStore } from "./zarr-view.ts";
 
 const META = "_meta";
 /** The other parts of a table, beside its columns. */
 const PARTS = /^(?:_meta|_valid_rows|_vlmeta|_cols\/.*|_indexes\/.*)$/;
 /** Columns of text or bytes of any length, with the suffix of their second frame. */
-const TEXT: Readonly<Record<string, string>> = {
+const TEXT: Readonly<Record<TextKind, string>> = {
   vlstring: "",
   vlbytes: "",
   utf8: ".utf8",
@@ -185,7 +185,7 @@ function columnsOf(column: Column, { members, folder, store, path, rows }: Table
     );
   if (main === undefined)
     return refuse("INCOMPLETE", `of ${rows.count} rows is missing; the store is damaged`);
-  const suffix = TEXT[kind];
+  const textKind = isTextKind(kind) ? kind : undefined;
   const typed: Member =
     kind === "timestamp"
       ? { ...main, dtype: parseDType(`<M8[${typeof unit === "string" ? unit : "us"}]`, path) }
@@ -193,19 +193,23 @@ function columnsOf(column: Column, { members, folder, store, path, rows }: Table
   const show = (
     own: string,
     member: Member,
-    more: Pick<ColumnParts, "isNotNull" | "kind">,
+    more: Pick<ColumnParts, "isNotNull" | "textKind">,
   ): [string, Member] => {
-    if (TEXT[more.kind] === undefined && rows.places === undefined)
+    if (more.textKind === undefined && rows.places === undefined)
       return [own, { ...member, rows: rows.count }];
-    const extra = suffix === undefined ? undefined : find(suffix);
+    const extra = textKind === undefined ? undefined : find(TEXT[textKind]);
     const parts = { name: own, main: member, extra, rows, path, ...more };
     const from = [...(member.from ?? []), ...(extra === undefined ? [] : [extra])];
     return [own, { ...member, from, make: async () => (await import("./rows.ts")).columnStore(parts) }];
   };
   const mask = find(NOT_NULL);
-  const shown = [show(name, typed, { kind })];
-  if (mask !== undefined) shown.push(show(name + NOT_NULL, mask, { kind: "bool" }));
-  else if (isNullable && suffix !== undefined && kind !== "utf8")
-    shown.push(show(name + NOT_NULL, main, { kind, isNotNull: true }));
+  const shown = [show(name, typed, { textKind })];
+  if (mask !== undefined) shown.push(show(name + NOT_NULL, mask, { textKind: undefined }));
+  else if (isNullable && textKind !== undefined && textKind !== "utf8")
+    shown.push(show(name + NOT_NULL, main, { textKind, isNotNull: true }));
   return shown;
+}
+
+function isTextKind(kind: string): kind is TextKind {
+  return Object.hasOwn(TEXT, kind);
 }

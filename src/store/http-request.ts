@@ -6,7 +6,7 @@
 
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { dropBody, TransientError } from "./http-response.ts";
-import { pause } from "./pool.ts";
+import { pause, Turns } from "./pool.ts";
 
 /** Status codes of a server that is busy or temporarily failing. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -63,14 +63,13 @@ export type Send = <T>(request: Request<T>) => Promise<T>;
 
 /** Sends requests to one server. */
 export function sendWith(options: RequesterOptions): Send {
-  const waiting: (() => void)[] = [];
-  let running = 0;
+  const turns = new Turns(options.maxConcurrent);
 
   async function send<T>(request: Request<T>): Promise<T> {
     const { retries, retryDelayMs } = options;
     for (let tried = 1; ; tried++) {
       try {
-        return await sendOnce(request);
+        return await turns.run(async () => sendOnce(request));
       } catch (error) {
         request.signal?.throwIfAborted();
         if (isSuperchunkError(error)) throw error;
@@ -84,7 +83,6 @@ export function sendWith(options: RequesterOptions): Send {
 
   async function sendOnce<T>(request: Request<T>): Promise<T> {
     const { signal } = request;
-    await enter();
     const controller = new AbortController();
     const forward = (): void => controller.abort(signal?.reason);
     try {
@@ -98,7 +96,6 @@ export function sendWith(options: RequesterOptions): Send {
       return await request.accept(response);
     } finally {
       signal?.removeEventListener("abort", forward);
-      leave();
     }
   }
 
@@ -189,20 +186,6 @@ export function sendWith(options: RequesterOptions): Send {
       redirect,
     });
     return withinTime(asking, timeoutMs, controller);
-  }
-
-  async function enter(): Promise<void> {
-    if (running < options.maxConcurrent) {
-      running++;
-      return;
-    }
-    await new Promise<void>((resolve) => waiting.push(resolve)); // the slot is handed over
-  }
-
-  function leave(): void {
-    const next = waiting.shift();
-    if (next === undefined) running--;
-    else next();
   }
 
   return send;

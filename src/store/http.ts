@@ -78,7 +78,7 @@ export class HttpStore implements ReadableStore {
   readonly #folder: string;
   readonly #query: string;
   readonly #absent: ReadonlySet<number>;
-  readonly #requests: Send;
+  readonly #request: Send;
   readonly #timeoutMs: number;
   readonly #versions = new Map<string, string>();
   #page: string | undefined;
@@ -90,7 +90,7 @@ export class HttpStore implements ReadableStore {
     this.#query = url.search;
     this.#absent = new Set(options.absentStatuses ?? [404, 410]);
     this.#timeoutMs = options.timeoutMs ?? 60_000;
-    this.#requests = sendWith({
+    this.#request = sendWith({
       fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
       // With encoded bodies, lengths and ranges would not count the object's bytes. Browsers ignore this header.
       headers: { "accept-encoding": "identity" },
@@ -210,7 +210,7 @@ export class HttpStore implements ReadableStore {
     const path = this.describe(key);
     const request = { url, path, method, headers, signal };
     const send = (takesPages: boolean): Promise<T | typeof MAYBE_PAGE | undefined> =>
-      this.#requests<T | typeof MAYBE_PAGE | undefined>({
+      this.#request<T | typeof MAYBE_PAGE | undefined>({
         ...request,
         accept: async (response) => {
           if (response === undefined) return undefined;
@@ -237,7 +237,7 @@ export class HttpStore implements ReadableStore {
       return PAGE.test(new TextDecoder().decode(bytes));
     };
     const headers = { range: `bytes=0-${PAGE_START - 1}` };
-    return this.#requests({ url, path, method: "GET", headers, signal, accept });
+    return this.#request({ url, path, method: "GET", headers, signal, accept });
   }
 
   /** Gets the size from a request for one byte, for servers whose answer to `HEAD` lacks it. */
