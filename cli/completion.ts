@@ -35,10 +35,20 @@ const typed = ({ long, short }: Option): string => long ?? short ?? "";
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** Words of the first argument: those that a command takes, and for `help` all commands. */
+const firstWords = (commands: readonly Command[]): (readonly [command: string, words: string])[] => [
+  ["help", commands.map((each) => each.name()).join(" ")],
+  ...commands.flatMap((each) => {
+    const words = each.registeredArguments[0]?.argChoices;
+    return words === undefined ? [] : [[each.name(), words.join(" ")] as const];
+  }),
+];
+
 function bashScript(commands: readonly Command[]): string {
   const options = commands.map(
     (each) => `    ${each.name()}) words="${each.options.map(typed).join(" ")} --help" ;;`,
   );
+  const first = firstWords(commands).map(([name, words]) => `    "${name} ${name}") values="${words}" ;;`);
   const values = commands.flatMap((each) =>
     each.options.flatMap((option) =>
       option.argChoices === undefined
@@ -53,10 +63,10 @@ function bashScript(commands: readonly Command[]): string {
     return
   fi
   case "$command $before" in
-${values.join("\n")}
+${[...first, ...values].join("\n")}
   esac
   if [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$word")); return; fi
-  case "$word" in -*) ;; *) COMPREPLY=($(compgen -f -- "$word")); return ;; esac
+  case "$word" in -*) ;; *) local IFS=$'\\n'; COMPREPLY=($(compgen -f -- "$word")); return ;; esac
   case "$command" in
 ${options.join("\n")}
   esac
@@ -72,14 +82,19 @@ function zshScript(commands: readonly Command[]): string {
   const names = commands.map(
     (each) => `    ${quoted(`${each.name()}:${described(each.summary() || each.description())}`)}`,
   );
+  names.push("    'help:print the help of a command'");
+  const first = new Map(firstWords(commands));
   const cases = commands.map((each) => {
     const options = each.options.map((option) => {
       const name = `${typed(option)}[${described(option.description)}]`;
       const value = option.argChoices === undefined ? ":value:" : `:value:(${option.argChoices.join(" ")})`;
       return `      ${quoted(option.required || option.optional ? name + value : name)}`;
     });
-    return `    ${each.name()}) _arguments \\\n${[...options, "      '*:path:_files'"].join(" \\\n")} ;;`;
+    const words = first.get(each.name());
+    const paths = words === undefined ? "      '*:path:_files'" : `      '1:word:(${words})'`;
+    return `    ${each.name()}) _arguments \\\n${[...options, paths].join(" \\\n")} ;;`;
   });
+  cases.push(`    help) _arguments '1:command:(${first.get("help")})' ;;`);
   return `#compdef superchunk
 _superchunk() {
   local -a names=(
@@ -109,5 +124,7 @@ function fishScript(commands: readonly Command[]): string {
       return `complete -c superchunk -n ${where}${long}${short}${value} -d ${quoted(option.description)}`;
     }),
   ]);
+  for (const [name, words] of firstWords(commands))
+    lines.push(`complete -c superchunk -n '__fish_seen_subcommand_from ${name}' -x -a ${quoted(words)}`);
   return `${lines.join("\n")}\n`;
 }

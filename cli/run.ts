@@ -13,8 +13,8 @@ or their checksums, 130 interrupted.
 
 PATH is a file, a folder, or an address: http(s)://, s3://, gs://, az://.
 Results go to stdout, messages and progress to stderr. With --json an error is
-also printed to stdout, as {"error": {code, message, path, offset, chunk, field, expected,
-found}}, if no result has been printed yet.
+also printed to stdout, as {"error": {code, message, path, offset, chunk, field,
+expected, found}}, if no result has been printed yet.
 
 Example:
   superchunk info prices.blp`;

@@ -1,9 +1,12 @@
 /** Which commands are loaded for which first argument. */
 import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { COMMAND_NAMES, loadCommands } from "../../cli/command-list.ts";
 import { Context } from "../../cli/context.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 const { stdin, stdout, stderr } = process;
@@ -56,4 +59,9 @@ test("bash completes commands, options and values with the script", async () => 
   expect(complete("ver")).toBe("verify");
   expect(complete("ls", "--to")).toBe("--totals");
   expect(complete("convert", "--to", "par")).toBe("parquet");
+  expect(complete("help", "ver")).toBe("verify");
+  expect(complete("completion", "z")).toBe("zsh");
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "two words.blp"), "");
+  expect(complete("info", `${folder}/two`)).toBe(join(folder, "two words.blp"));
 });
