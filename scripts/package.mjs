@@ -26,8 +26,16 @@ const ENTRIES = Object.values(manifest.exports)
 
 /** Packages that are bundled, so that a page may load the files without a bundler. */
 const BUNDLED = [
-  ...["@msgpack/msgpack", "@uwdata/flechette", "fflate", "hash-wasm", "hyparquet", "hyparquet-writer"],
-  ...["pako", "papaparse", "uplot"],
+  ...[
+    "@uwdata/flechette",
+    "fflate",
+    "hash-wasm",
+    "hyparquet",
+    "hyparquet-writer",
+    "pako",
+    "papaparse",
+    "uplot",
+  ],
 ];
 
 function isBundled(module) {
@@ -47,8 +55,10 @@ const PARTS = [
   ["decode", ["codec/decode/decode"]],
   ["fields", ["codec2/fields"]],
   ["values", ["open/open", "store/http"], ["view/view-tree"]],
-  ["read", ["open/open", "store/http"], [...ZARR, "blosc2/zarr-view", "page/worker"]],
+  ["read", ["open/open", "store/http"], [...ZARR, "blosc2/zarr-view", "hdf5/zarr-view", "page/worker"]],
   ["archives", ["open/open", "store/http"]],
+  ["memory", ["store/memory"]],
+  ["blob", ["store/blob"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],
   ["wrappers", ["store/wrappers/coalescing"]],
@@ -56,8 +66,9 @@ const PARTS = [
   ["stream", ["codec/stream"]],
   ["nodes", ["view/view-tree"], ZARR],
   ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
-  // An archive that is not there is explained only after a page has looked for Zarr.
-  ["zarr", [...ZARR, "archive/open/no-archive"]],
+  ["zarr", ZARR],
+  // On demand: documents of Zarr v2, verification, and why nothing opens at a path.
+  ["zarr-more", ["zarr/document/metadata-v2", "zarr/read/verify", "archive/open/no-archive"]],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
@@ -109,7 +120,10 @@ const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 const isBarrel = (id) => /\/build\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
 /** True for a module with a single, default export. */
-const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
+const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0papaparse";
+
+/** Published as its authors minified it, which is smaller than what esbuild makes of it. */
+const UPLOT = "\0uplot";
 
 /** Digests of hash-wasm that the same code makes: one file for both. */
 const PAIRS = [
@@ -129,6 +143,10 @@ const dependencies = {
   },
   async load(id) {
     if (!id.startsWith("\0") || !isBundled(id.slice(1))) return null;
+    if (id === UPLOT) {
+      const code = readFileSync(join(root, "node_modules", "uplot", "dist", "uPlot.iife.min.js"), "utf8");
+      return { code: `${code}\nexport default uPlot;`, moduleSideEffects: false };
+    }
     const module = JSON.stringify(id.slice(1));
     const pair = PAIRS.find((names) => id === `\0${nameOfPair(names)}`);
     const makers = pair?.map((name) => `create${name}`).join(", ");
@@ -218,7 +236,11 @@ async function bundleCode() {
       // Small files that are loaded for the same work.
       if (/\/commands\/(?:de)?compress\.js$/.test(id)) return "compress";
       if (/\/(?:arrow|parquet|table)-compare\.js$/.test(id)) return "compare";
-      if (/\/blosc2\/(?:hdf5-chunk|rows|stores|tables|zip)\.js$/.test(id)) return "hdf5-chunk";
+      if (/\/commands\/(?:chunks|ls)\.js$/.test(id)) return "lists";
+      if (/\/commands\/(?:attrs|columns|compact|rows|set)\.js$/.test(id)) return "changes";
+      if (/\/blosc2\/(?:stores|tables|zip)\.js$/.test(id)) return "blosc2-stores";
+      if (/\/blosc2\/(?:hdf5-chunk|rows)\.js$/.test(id)) return "blosc2-made";
+      if (id === UPLOT) return "uplot";
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/build/cli/");
       const isSystem = id.includes("/build/src/node/");
@@ -238,7 +260,8 @@ async function bundleCode() {
   for (const { fileName, code } of output) {
     // rollup imports some files without using them. They have no effects, and bundlers warn about such imports.
     const used = code.replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "");
-    const { code: small } = await transform(used, { minify: true, target: "es2022", legalComments: "none" });
+    const settings = { minify: true, target: "es2022", legalComments: "none" };
+    const small = fileName.startsWith("uplot-") ? used : (await transform(used, settings)).code;
     const file = join(out, fileName);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, small);

@@ -1,5 +1,4 @@
 /** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
-import { decode as unpack } from "@msgpack/msgpack";
 import { at, elementsOf } from "../bytes/arrays.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
 import { filterName, stepsOf } from "../codec2/header.ts";
@@ -8,6 +7,7 @@ import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { DType, JsonValue } from "../format/types.ts";
 import type { Frame } from "./frame.ts";
+import { unpack } from "./msgpack.ts";
 
 const MAX_DIMENSIONS = 16;
 /** Most bytes of an item. */

@@ -3,7 +3,6 @@
  *
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
-import { decode as unpack } from "@msgpack/msgpack";
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { CompressorName } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
@@ -13,6 +12,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, readBeginning } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { unpack } from "./msgpack.ts";
 
 /** The first four bytes of a frame. */
 export const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
@@ -299,7 +299,7 @@ async function attributesOf(
     const bytes = variable.has(name) ? await decodeBlosc2(stored, { maxNbytes: MAX_PART }) : stored;
     let value: JsonValue | undefined;
     try {
-      value = asJson(unpack(bytes, { useBigInt64: true }));
+      value = asJson(unpack(bytes));
     } catch {
       // Bytes that are not msgpack.
     }
@@ -310,9 +310,7 @@ async function attributesOf(
 }
 
 function asJson(value: unknown): JsonValue | undefined {
-  if (value === null || typeof value === "boolean" || typeof value === "number" || typeof value === "string")
-    return value;
-  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  if (value === null || /^(?:boolean|number|string|bigint)$/.test(typeof value)) return value as JsonValue;
   if (Array.isArray(value)) {
     const list = (value[0] === TUPLE ? value.slice(1) : value).map(asJson);
     return list.includes(undefined) ? undefined : (list as readonly JsonValue[]);

@@ -4,7 +4,6 @@
  *
  * Loaded for such columns only. Knows the values of columns; must not know names in a store.
  */
-import { decodeMulti } from "@msgpack/msgpack";
 import { at, elementsOf, keepLast } from "../bytes/arrays.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -16,6 +15,7 @@ import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
+import { unpackAll } from "./msgpack.ts";
 import { Blosc2Store, frameStore } from "./zarr-view.ts";
 
 /** Bytes of a chunk that is made: a chunk of this size can always be one block. */
@@ -155,7 +155,7 @@ async function listOf(parts: ColumnParts, { store, key }: Member): Promise<reado
     const bytes = await store.getRange(key, { offset, length: end - offset });
     if (bytes === undefined || end === 0) throw damaged(parts, "chunks of values", "others");
     try {
-      const lists = decodeMulti(await decodeBlosc2(bytes, { maxNbytes: frame.nbytes }));
+      const lists = unpackAll(await decodeBlosc2(bytes, { maxNbytes: frame.nbytes }));
       for (const list of lists) for (const value of list as unknown[]) values.push(value);
     } catch (error) {
       if (error instanceof SuperchunkError) throw error;

@@ -20,6 +20,19 @@ export type DigestName =
   | "sha384"
   | "sha512";
 
+/** Bytes of each digest. For adler32, the "32 bytes" of the BLZ document are bits. [FC-02] */
+export const DIGEST_LENGTHS: Readonly<Record<DigestName, number>> = {
+  None: 0,
+  adler32: 4,
+  crc32: 4,
+  md5: 16,
+  sha1: 20,
+  sha224: 28,
+  sha256: 32,
+  sha384: 48,
+  sha512: 64,
+};
+
 /** A loaded digest function. It returns the digest as stored. */
 export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 

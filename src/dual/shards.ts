@@ -9,7 +9,7 @@ import type { Archive, ChunkInfo } from "../archive/kinds/types.ts";
 import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { requireSettled } from "../archive/places/journal.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
-import { decodeStoredHeader } from "../archive/places/sequence.ts";
+import { decodeStoredHeader } from "../archive/read/block-read.ts";
 import { at } from "../bytes/arrays.ts";
 import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";

@@ -3,6 +3,7 @@
  *
  * Knows only the header. Code that knows the file's size checks whether the header's numbers fit it.
  */
+import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "./types.ts";
@@ -329,19 +330,6 @@ export const CHECKSUM_NAMES: readonly ChecksumName[] = [
   "sha384",
   "sha512",
 ];
-
-/** Bytes of each digest. For adler32, the "32 bytes" of the BLZ document are bits. [FC-02] */
-export const DIGEST_LENGTHS: Readonly<Record<ChecksumName, number>> = {
-  None: 0,
-  adler32: 4,
-  crc32: 4,
-  md5: 16,
-  sha1: 20,
-  sha224: 28,
-  sha256: 32,
-  sha384: 48,
-  sha512: 64,
-};
 
 export function digestLength(name: ChecksumName): number {
   return DIGEST_LENGTHS[name];

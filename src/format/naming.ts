@@ -64,5 +64,13 @@ export function whyUnsafe(name: string): string | undefined {
   return undefined;
 }
 
+/** Names of a node's documents in Zarr v2; `consolidated` contains all of those below a group. */
+export const V2_DOCUMENTS = {
+  array: ".zarray",
+  group: ".zgroup",
+  attributes: ".zattrs",
+  consolidated: ".zmetadata",
+} as const;
+
 /** Documents that make a folder a Zarr node: of version 3, and of version 2. */
 export const ZARR_DOCUMENTS: readonly string[] = ["zarr.json", ".zarray", ".zgroup"];

@@ -6,10 +6,10 @@
  * are shown as chunks of about a mebibyte. Read-only.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, resolveRange, splitKey } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
-import { V2_DOCUMENTS } from "../zarr/document/metadata-v2.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
@@ -145,8 +145,7 @@ export class Hdf5Store implements ReadableStore {
 
   async #document(key: string): Promise<Uint8Array | undefined> {
     const { folder, name } = splitKey(key);
-    const documents: readonly string[] = [V2_DOCUMENTS.array, V2_DOCUMENTS.group, V2_DOCUMENTS.attributes];
-    if (!documents.includes(name)) return undefined;
+    if (!/^\.z(?:array|group|attrs)$/.test(name)) return undefined;
     const node = await this.#node(folder);
     if (node === undefined) return undefined;
     if (name === V2_DOCUMENTS.attributes) return asBytes(await this.#attributes(folder, node.object));

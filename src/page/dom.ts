@@ -96,3 +96,23 @@ async function walk(entry: FileSystemEntry, found: (readonly [string, File])[]):
     for (const each of some) await walk(each, found);
   }
 }
+
+/** A text with a button that copies it. */
+export function snippet(text: string): HTMLElement {
+  const copy = h("button", { onclick: () => void copyText(text, copy) }, "Copy");
+  return h("div", { class: "snippet" }, h("pre", { tabindex: 0 }, text), copy);
+}
+
+/** Copies a text, and confirms it on the button. */
+export async function copyText(text: string, button: HTMLElement): Promise<void> {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Not allowed";
+  }
+  setTimeout(() => {
+    button.textContent = label;
+  }, 1500);
+}

@@ -5,7 +5,6 @@ import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.t
 import { Now, type State } from "./state.ts";
 import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
-import { overview } from "./views/overview.ts";
 import { canPicture, canPlot, isTable, sentenceOf, type View } from "./views/view.ts";
 
 const hasColumns = ({ columns }: NodeFacts): boolean => columns.length > 0;
@@ -17,7 +16,7 @@ const VIEWS: readonly {
   readonly view: View;
   readonly fits: (node: NodeFacts, column: ColumnFacts | undefined) => boolean;
 }[] = [
-  { id: "overview", label: "Overview", view: overview, fits: () => true },
+  { id: "overview", label: "Overview", view: later(() => import("./views/overview.ts")), fits: () => true },
   { id: "chunks", label: "Chunks", view: later(() => import("./views/chunks.ts")), fits: hasColumns },
   { id: "values", label: "Values", view: later(() => import("./views/values.ts")), fits: hasColumns },
   {

@@ -309,7 +309,7 @@ interface ReadCell {
 /** The codec of this thread, loaded for the first chunk that is not shown unchanged. */
 const HERE: ChunkEncoder = {
   parallel: 1,
-  encode: async (...chunk) => (await import("../codec/index.ts")).encodeHere.encode(...chunk),
+  encode: async (...chunk) => (await import("../codec/encode/encode.ts")).encodeHere.encode(...chunk),
 };
 
 /** The chunk of an array to read, and how. */

@@ -32,9 +32,10 @@ import {
 } from "../../values/selection.ts";
 import { assertReadable, type Scalar, toValues } from "../../values/values.ts";
 import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
-import { listChunks, readHead } from "../read/block-read.ts";
+import { readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
+import { listChunks } from "../read/list-chunks.ts";
 import type {
   ArrayArchive,
   BytesArchive,
@@ -210,8 +211,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   /**
-   * Yields the decoded bytes in stored order, chunk by chunk: views that are valid until the next one is requested, or
-   * with `keep` separate arrays.
+   * Yields the decoded bytes in stored order, chunk by chunk: views valid until the next is requested, or with `keep` arrays.
    */
   protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     this.assertReadable();

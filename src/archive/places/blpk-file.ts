@@ -17,7 +17,7 @@ import {
 import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { decodeStoredHeader } from "./sequence.ts";
+import { decodeStoredHeader } from "../read/block-read.ts";
 
 const HEAD = 4096;
 const SECTION_HEADER = 32;

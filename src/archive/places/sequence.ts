@@ -2,15 +2,11 @@
  * A chunk sequence: one run of decoded bytes, cut into chunks that are stored somewhere. Also the simplest one, a
  * carray's folder: `data/__N.blp` from 0, each with one chunk after a 16-byte header.
  *
- * What is found where a chunk is to lie is checked here too.
- *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
 import { at, countLeading } from "../../bytes/arrays.ts";
-import { decodeHeader } from "../../codec/header.ts";
-import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, decodeFileHeader, digestLength } from "../../format/header.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { type BlpkHeader, decodeFileHeader } from "../../format/header.ts";
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { joinKey, showListed } from "../../store/key.ts";
@@ -39,6 +35,8 @@ export interface PlacedChunk extends ChunkPlace {
   readonly checksum: ChecksumName;
   /** Bytes of a file header directly before the chunk, checked together with it (`carray` files); else 0. */
   readonly prologue: number;
+  /** Checks that header, if there is one. Code that reads other chunks does not load it. */
+  readonly checkPrologue?: ((bytes: Uint8Array, path: string) => void) | undefined;
   /** True if no other chunk follows: `available` ends where the object does (default: not known). */
   readonly endsObject?: boolean;
 }
@@ -121,6 +119,24 @@ export function startOfChunk(
 /** Length of the version 1 file header in front of the chunk. @see FORMAT.md [FA] */
 export const PROLOGUE = 16;
 
+/** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
+export function checkPrologue(bytes: Uint8Array, path: string): void {
+  const header = decodeFileHeader(bytes, path);
+  if (header.version !== 1 || header.nchunks !== 1) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
+      {
+        path,
+        offset: 4,
+        field: "version, nchunks",
+        expected: "1, 1",
+        found: `${header.version}, ${header.nchunks}`,
+      },
+    );
+  }
+}
+
 /** What the metadata say of the bytes of a carray. */
 interface CarrayBytes {
   /** Bytes to show: fewer than `counted` if a table's shorter column cuts this one. */
@@ -149,6 +165,7 @@ export function carraySequence(store: ReadableStore, path: string, bytes: Carray
     available: Number.POSITIVE_INFINITY,
     checksum: "None",
     prologue: PROLOGUE,
+    checkPrologue,
   });
 
   function placeNow(index: number): PlacedChunk | undefined {
@@ -247,23 +264,6 @@ export function placeInFile(file: FileOfChunks, inFile: number, index: number, n
   };
 }
 
-/**
- * The header of a chunk in an archive; `room` begins with it. A version, codec or flag that Blosc1 does not have is
- * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
- */
-export function decodeStoredHeader(
-  room: Uint8Array,
-  where: { readonly path: string; readonly chunk: number; readonly offset: number },
-): ChunkHeader {
-  try {
-    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
-    throw new SuperchunkError(code, error.summary, error.details).inObject(where);
-  }
-}
-
 /** Throws that a field of a superchunk differs from the array's metadata. */
 export function contradict(
   path: string,
@@ -276,78 +276,5 @@ export function contradict(
     "BAD_FIELD",
     `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
     { path, offset, field, expected, found },
-  );
-}
-
-/** The error for a chunk whose object is missing. */
-export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
-    { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
-  );
-}
-
-/** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
-export function checkPrologue(bytes: Uint8Array, path: string): void {
-  const header = decodeFileHeader(bytes, path);
-  if (header.version !== 1 || header.nchunks !== 1) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
-      {
-        path,
-        offset: 4,
-        field: "version, nchunks",
-        expected: "1, 1",
-        found: `${header.version}, ${header.nchunks}`,
-      },
-    );
-  }
-}
-
-/**
- * Checks a chunk's header against its place. `room` is the data from the header on. Throws `TRUNCATED` if the object
- * ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
- */
-export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
-  const where = { path, chunk: place.index, offset: place.offset };
-  const header = decodeStoredHeader(room, where);
-  if (header.nbytes !== place.nbytes) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
-      { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
-    );
-  }
-  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
-      {
-        ...where,
-        offset: place.offset + 12,
-        field: "ctbytes",
-        expected: place.ctbytes,
-        found: header.ctbytes,
-      },
-    );
-  }
-  const needed = header.ctbytes + digestLength(place.checksum);
-  if (needed <= place.available) return header;
-  if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
-  throw new SuperchunkError(
-    "BAD_FIELD",
-    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
-    { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
-  );
-}
-
-/** The error for a chunk that needs `needed` bytes, digest included, when the object has only `found`. [FO-08] */
-export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
-  return new SuperchunkError(
-    "TRUNCATED",
-    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is truncated; look for a complete copy`,
-    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
   );
 }

@@ -1,38 +1,28 @@
 /**
- * Reads the headers of chunks and decodes parts of chunks: fetches only the header, the block starts and the blocks
- * that a part touches. Lists chunks with their headers.
+ * Checks the headers of chunks against their places, and decodes parts of chunks: fetches only the header, the block starts
+ * and the blocks that a part touches.
  */
 
-import { toHex } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { decodeBlocks, decodeSparsely } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
-import { blockRanges, headLength } from "../../codec/header.ts";
+import { blockRanges, decodeHeader, headLength } from "../../codec/header.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
-import { placedError } from "../../errors.ts";
-import { mapAhead } from "../../store/pool.ts";
+import { isSuperchunkError, placedError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { ChunkInfo, ListChunksOptions } from "../kinds/types.ts";
-import {
-  type ChunkSequence,
-  checkChunkHeader,
-  checkPrologue,
-  cutShort,
-  missingChunk,
-  type PlacedChunk,
-} from "../places/sequence.ts";
-import { fetchChunks } from "./chunk-fetch.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
-const FIRST_READ = 256;
+export const FIRST_READ = 256;
 /**
  * The same over a network, where a second request costs more than this many bytes: enough for 8,188 block starts, or
  * for the first blocks too.
  */
 const FIRST_READ_REMOTE = 32 << 10;
 /** Bytes of a chunk's header without its block starts. */
-const CHUNK_HEADER = 16;
+export const CHUNK_HEADER = 16;
 /** A disk reads at least this much: headers closer together are read together with what is between them. */
-const PAGE = 4096;
+export const PAGE = 4096;
 
 /** A chunk's header with its block starts: enough to locate any block. */
 interface ChunkHead {
@@ -50,7 +40,7 @@ export function readHead(store: ReadableStore, place: PlacedChunk, signal?: Abor
   return readStart(store, place, store.getHead === undefined ? FIRST_READ : FIRST_READ_REMOTE, signal);
 }
 
-async function readStart(
+export async function readStart(
   store: ReadableStore,
   place: PlacedChunk,
   most: number,
@@ -63,53 +53,6 @@ async function readStart(
   return finishHead({ place, path, header }, await readAt(store, place, 0, length, signal), length);
 }
 
-/**
- * Reads and checks the headers of consecutive chunks of one object. If they are close together, one read covers many;
- * otherwise a store with latency is asked for them concurrently.
- */
-async function readHeaders(
-  store: ReadableStore,
-  places: readonly PlacedChunk[],
-  signal?: AbortSignal,
-): Promise<readonly ChunkHeader[]> {
-  const [first] = places;
-  const last = places.at(-1);
-  if (first === undefined || last === undefined) return [];
-  const length = last.offset + FIRST_READ - first.offset;
-  const isClose = length > 0 && length <= places.length * PAGE;
-  if (places.length === 1 || !isClose || first.prologue > 0 || last.key !== first.key) {
-    if (!readsNow(store))
-      return Promise.all(
-        places.map(async (place) => (await readStart(store, place, FIRST_READ, signal)).header),
-      );
-    signal?.throwIfAborted();
-    return places.map((place) => readHeaderNow(store, place));
-  }
-  const path = store.describe(first.key);
-  const bytes = await store.getRange(first.key, { offset: first.offset, length }, { signal });
-  if (bytes === undefined) throw missingChunk(path, first);
-  return places.map((place) => {
-    const start = place.offset - first.offset;
-    if (start < 0) throw new RangeError("chunks of a run must follow one another");
-    return checkChunkHeader(
-      bytes.subarray(start, start + Math.min(FIRST_READ, place.available)),
-      place,
-      path,
-    );
-  });
-}
-
-/** The checked header of a chunk, from bytes that begin with its prologue and header. */
-function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
-  return startHead(bytes, place, path).header;
-}
-
-function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
-  const path = store.describe(place.key);
-  const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + CHUNK_HEADER));
-  return startHead(bytes, place, path).header;
-}
-
 function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {
   const first = readNow(store, place, -place.prologue, firstLength(place, FIRST_READ));
   const { header, bytes, length } = startHead(first, place, path);
@@ -117,17 +60,17 @@ function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkH
   return finishHead({ place, path, header }, readNow(store, place, 0, length), length);
 }
 
-function firstLength(place: PlacedChunk, most: number): number {
+export function firstLength(place: PlacedChunk, most: number): number {
   return Math.min(most, place.prologue + place.available);
 }
 
 /** Checks the first bytes of a chunk and returns its header and the length of header and block starts. */
-function startHead(
+export function startHead(
   first: Uint8Array,
   place: PlacedChunk,
   path: string,
 ): { header: ChunkHeader; bytes: Uint8Array; length: number } {
-  if (place.prologue > 0) checkPrologue(first, path);
+  place.checkPrologue?.(first, path);
   const bytes = first.subarray(Math.min(place.prologue, first.length));
   const header = checkChunkHeader(bytes, place, path);
   return { header, bytes, length: headLength(header) };
@@ -247,13 +190,13 @@ function roomFor(length: number): Uint8Array | undefined {
   return room.subarray(0, length);
 }
 
-type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
+export type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
 
-function readsNow(store: ReadableStore): store is SyncStore {
+export function readsNow(store: ReadableStore): store is SyncStore {
   return store.readIntoSync !== undefined;
 }
 
-function readNow(
+export function readNow(
   store: SyncStore,
   place: PlacedChunk,
   at: number,
@@ -279,133 +222,74 @@ async function readAt(
   return bytes;
 }
 
-const PLACES = 1024;
-/** Objects examined together. */
-const LOT = 128;
-/** Lots of objects examined ahead of the consumer. */
-const LOTS_AHEAD = 4;
-
-/** Lists the chunks of a sequence, in order. Throws the codes of damage. */
-export function listChunks(
-  sequence: ChunkSequence,
-  options: ListChunksOptions = {},
-): AsyncGenerator<ChunkInfo> {
-  const { getHeads } = sequence.store;
-  return sequence.hasObjectForEach === true && getHeads !== undefined
-    ? listObjects(sequence, getHeads.bind(sequence.store), options)
-    : listRuns(sequence, options);
-}
-
-/** Lists a sequence with one object per chunk, reading the first bytes of many objects at a time. */
-async function* listObjects(
-  sequence: ChunkSequence,
-  getHeads: NonNullable<ReadableStore["getHeads"]>,
-  { first = 0, end = sequence.nchunks, onObject, onProgress, signal }: ListChunksOptions,
-): AsyncGenerator<ChunkInfo> {
-  const { store } = sequence;
-  const last = Math.min(end, sequence.nchunks);
-  function* starts(): Generator<number> {
-    for (let at = first; at < last; at += LOT) yield at;
-  }
-  const look = async (at: number, signal: AbortSignal) => {
-    const places = await sequence.places(at, Math.min(last, at + LOT), signal);
-    const length = Math.max(...places.map(({ offset }) => offset)) + CHUNK_HEADER;
-    const keys = places.map(({ key }) => key);
-    return { places, heads: await getHeads(keys, length, { signal }) };
-  };
-  for await (const { places, heads } of mapAhead(starts(), LOTS_AHEAD, look, signal)) {
-    for (const [i, place] of places.entries()) {
-      const head = heads[i];
-      const path = store.describe(place.key);
-      if (head === undefined) throw missingChunk(path, place);
-      const announced = onObject?.(place.key, head.info);
-      if (announced !== undefined) await announced;
-      yield describeChunk(place, headerOf(head.bytes, place, path), undefined);
-      onProgress?.({ done: place.index + 1 - first, total: last - first });
-    }
+/**
+ * The header of a chunk in an archive; `room` begins with it. A version, codec or flag that Blosc1 does not have is
+ * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
+ */
+export function decodeStoredHeader(
+  room: Uint8Array,
+  where: { readonly path: string; readonly chunk: number; readonly offset: number },
+): ChunkHeader {
+  try {
+    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
+    throw new SuperchunkError(code, error.summary, error.details).inObject(where);
   }
 }
 
-/** Lists any sequence, in runs of chunks that are neighbours in one object. */
-async function* listRuns(sequence: ChunkSequence, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
-  const { first = 0, digests = true, signal } = options;
-  let key: string | undefined;
-  const last = Math.min(options.end ?? sequence.nchunks, sequence.nchunks);
-  for (let at = first; at < last; at += PLACES) {
-    const places = await sequence.places(at, Math.min(last, at + PLACES), signal);
-    for (const run of runsOf(places, digests)) {
-      signal?.throwIfAborted();
-      const [{ key: own }] = run;
-      if (own !== key) await options.onObject?.(own);
-      key = own;
-      for (const info of await describeRun(sequence.store, run, digests, signal)) {
-        yield info;
-        options.onProgress?.({ done: info.index + 1 - first, total: last - first });
-      }
-    }
-  }
+/** The error for a chunk whose object is missing. */
+export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
+    { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
+  );
 }
 
-async function describeRun(
-  store: ReadableStore,
-  run: readonly PlacedChunk[],
-  digests: boolean,
-  signal: AbortSignal | undefined,
-): Promise<readonly ChunkInfo[]> {
-  const [first] = run;
-  if (!digests || first?.checksum === "None") {
-    const headers = await readHeaders(store, run, signal);
-    return headers.flatMap((header, i) => {
-      const place = run[i];
-      return place === undefined ? [] : [describeChunk(place, header, undefined)];
-    });
+/**
+ * Checks a chunk's header against its place. `room` is the data from the header on. Throws `TRUNCATED` if the object
+ * ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
+ */
+export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
+  const where = { path, chunk: place.index, offset: place.offset };
+  const header = decodeStoredHeader(room, where);
+  if (header.nbytes !== place.nbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
+      { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
+    );
   }
-  const infos: ChunkInfo[] = [];
-  for await (const chunk of fetchChunks(store, run, { verify: false, signal }))
-    infos.push(describeChunk(chunk.place, chunk.header, toHex(chunk.digest)));
-  return infos;
+  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
+      {
+        ...where,
+        offset: place.offset + 12,
+        field: "ctbytes",
+        expected: place.ctbytes,
+        found: header.ctbytes,
+      },
+    );
+  }
+  const needed = header.ctbytes + DIGEST_LENGTHS[place.checksum];
+  if (needed <= place.available) return header;
+  if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
+    { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
+  );
 }
 
-/** Chunks of one object described together. */
-const RUN = 256;
-
-/** Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is read too. */
-function* runsOf(
-  places: readonly PlacedChunk[],
-  digests: boolean,
-): Generator<readonly [PlacedChunk, ...PlacedChunk[]]> {
-  let run: [PlacedChunk, ...PlacedChunk[]] | undefined;
-  for (const place of places) {
-    const previous = run?.at(-1);
-    const isAlone = digests && place.checksum !== "None";
-    // In some files the chunks are not stored in order.
-    const follows = previous?.key === place.key && place.offset > previous.offset;
-    if (run !== undefined && follows && !isAlone && run.length < RUN) {
-      run.push(place);
-      continue;
-    }
-    if (run !== undefined) yield run;
-    run = [place];
-  }
-  if (run !== undefined) yield run;
-}
-
-function describeChunk(place: PlacedChunk, header: ChunkHeader, digest: string | undefined): ChunkInfo {
-  const { index, key, offset, nbytes, available, checksum } = place;
-  const { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed } = header;
-  return {
-    index,
-    key,
-    offset,
-    nbytes,
-    available,
-    checksum,
-    ctbytes,
-    typesize,
-    blocksize,
-    compressor,
-    shuffle,
-    memcpyed,
-    digest,
-  };
+/** The error for a chunk that needs `needed` bytes, digest included, when the object has only `found`. [FO-08] */
+export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is truncated; look for a complete copy`,
+    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
+  );
 }

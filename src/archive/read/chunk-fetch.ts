@@ -6,21 +6,15 @@
  */
 
 import { isEqual, type PrepareMemory, takeBack, toHex } from "../../bytes/arrays.ts";
-import { digest } from "../../bytes/checksum.ts";
+import { DIGEST_LENGTHS, digest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { placedError, SuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/header.ts";
 import { pauseIfDue } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import {
-  checkChunkHeader,
-  checkPrologue,
-  cutShort,
-  missingChunk,
-  type PlacedChunk,
-} from "../places/sequence.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { checkChunkHeader, cutShort, missingChunk } from "./block-read.ts";
 
 /** Unneeded bytes between two chunks that are read anyway, to save a request. */
 const MAX_GAP = 65536;
@@ -109,7 +103,7 @@ export async function* fetchChunks(
 
 /** Most bytes that the chunk and its digest can take, without its prologue. */
 export function boundOf(place: PlacedChunk): number {
-  const digest = digestLength(place.checksum);
+  const digest = DIGEST_LENGTHS[place.checksum];
   const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
   return Math.min(place.available, size + digest);
 }
@@ -180,7 +174,7 @@ async function checkFetched(
   const path = store.describe(place.key);
   if (bytes === undefined) throw missingChunk(path, place);
   const start = place.offset - span.start;
-  if (place.prologue > 0) checkPrologue(bytes.subarray(start - place.prologue, start), path);
+  place.checkPrologue?.(bytes.subarray(start - place.prologue, start), path);
   const room = bytes.subarray(Math.min(start, bytes.length), Math.min(bytes.length, start + boundOf(place)));
   return checkChunk(room, place, path, options.verify);
 }
@@ -197,7 +191,7 @@ export async function checkChunk(
 ): Promise<FetchedChunk> {
   const header = checkChunkHeader(room, place, path);
   checkRoom(room, header, place, path);
-  const length = digestLength(place.checksum);
+  const length = DIGEST_LENGTHS[place.checksum];
   const chunk = room.subarray(0, header.ctbytes);
   const digest = room.subarray(header.ctbytes, header.ctbytes + length);
   if (length > 0 && verify) await checkDigest(chunk, digest, place, path);
@@ -209,7 +203,7 @@ export async function checkChunk(
  * many. [FB-15] [FO-08]
  */
 function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
-  const needed = header.ctbytes + digestLength(place.checksum);
+  const needed = header.ctbytes + DIGEST_LENGTHS[place.checksum];
   if (room.length >= needed) return;
   const most = header.nbytes + MAX_OVERHEAD;
   if (header.ctbytes <= most) throw cutShort(place, path, needed, room.length);

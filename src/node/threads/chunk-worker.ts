@@ -6,7 +6,8 @@
  */
 
 import { parentPort } from "node:worker_threads";
-import { checkPrologue, missingChunk, type PlacedChunk } from "../../archive/places/sequence.ts";
+import { checkPrologue, type PlacedChunk } from "../../archive/places/sequence.ts";
+import { missingChunk } from "../../archive/read/block-read.ts";
 import {
   boundOf,
   checkChunk,

@@ -1,5 +1,5 @@
 /** The messages between the main thread and its workers. Must not know threads. */
-import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { checkPrologue, type PlacedChunk } from "../../archive/places/sequence.ts";
 import type { DecodeRun } from "../../archive/read/chunk-fetch.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import type { PackedError } from "../../errors.ts";
@@ -144,6 +144,7 @@ export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces
       available,
       checksum,
       prologue,
+      checkPrologue: prologue > 0 ? checkPrologue : undefined,
       endsObject: ends === 1,
     });
   }

@@ -1,8 +1,7 @@
 /** The result of a check of all chunks, for people. Knows findings; must not know how they were found. */
-import { h } from "../dom.ts";
+import { h, snippet } from "../dom.ts";
 import type { VerifyOutcome } from "../engine/protocol.ts";
 import { formatCount, formatPlural } from "../text.ts";
-import { snippet } from "./overview.ts";
 
 /** Most findings to show. */
 const MOST_FINDINGS = 200;

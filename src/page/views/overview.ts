@@ -1,11 +1,11 @@
 /** The first view: columns, attributes, metadata, and lines to paste into other programs. */
-import { h } from "../dom.ts";
+import { h, snippet } from "../dom.ts";
 import type { ColumnFacts, NodeFacts } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { formatBytes, formatCount, formatShape } from "../text.ts";
 import { commandPath, quote, type Shown } from "./view.ts";
 
-export function overview(shown: Shown): HTMLElement {
+export function view(shown: Shown): HTMLElement {
   const { node, column } = shown;
   const named = node.columns.filter(({ name }) => name !== "");
   return h(
@@ -65,26 +65,6 @@ function columnTable({ node, now }: Shown, columns: readonly ColumnFacts[]): HTM
       h("tbody", {}, ...columns.map(row)),
     ),
   );
-}
-
-/** A text with a button that copies it. */
-export function snippet(text: string): HTMLElement {
-  const copy = h("button", { onclick: () => void copyText(text, copy) }, "Copy");
-  return h("div", { class: "snippet" }, h("pre", { tabindex: 0 }, text), copy);
-}
-
-/** Copies a text, and confirms it on the button. */
-export async function copyText(text: string, button: HTMLElement): Promise<void> {
-  const label = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Not allowed";
-  }
-  setTimeout(() => {
-    button.textContent = label;
-  }, 1500);
 }
 
 /** The entry that the lines for JavaScript import. */

@@ -1,9 +1,8 @@
 /** The view of values: rows as a table of any length, or one plane of an array at a time. */
-import { h } from "../dom.ts";
+import { copyText, h } from "../dom.ts";
 import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
 import { formatCount, withoutServer } from "../text.ts";
 import { type TableColumn, VirtualTable } from "../virtual-table.ts";
-import { copyText } from "./overview.ts";
 import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns of a plane to show at a time. */

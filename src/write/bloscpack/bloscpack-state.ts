@@ -4,7 +4,7 @@ import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
 import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
-import { decodeStoredHeader } from "../../archive/places/sequence.ts";
+import { decodeStoredHeader } from "../../archive/read/block-read.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -11,13 +11,13 @@ import type { JsonObject } from "../../format/types.ts";
 import { asInteger, asText, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
-let encoders: typeof import("../../codec/index.ts") | undefined;
+let encoders: typeof import("../../codec/encode/encode.ts") | undefined;
 
 /**
  * Loads the encoders; a page that only reads does not need them. They are kept, because importing them again costs as much as a
  * small chunk.
  */
-const loadEncoders = async () => (encoders ??= await import("../../codec/index.ts"));
+const loadEncoders = async () => (encoders ??= await import("../../codec/encode/encode.ts"));
 
 // The `crc32c` codec: four bytes after the data, always checked. Example: `{"name":"crc32c"}`. Compatible with zarr-python,
 // tensorstore and zarrs.
@@ -83,7 +83,7 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zstd", bytes, limit),
     encode: async (bytes) =>
-      (await loadEncoders()).encodeZstdStream(bytes, level === 0 ? DEFAULT_LEVEL : level),
+      (await import("../../codec/encode/zstd-library.ts")).encodeZstdStream(bytes, level || DEFAULT_LEVEL),
   };
 }
 

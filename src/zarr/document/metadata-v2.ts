@@ -7,6 +7,7 @@
 import { at } from "../../bytes/arrays.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject } from "../../format/json.ts";
+import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
@@ -27,14 +28,6 @@ import {
   unsupportedMember,
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
-
-/** Names of the documents in a node's folder; `consolidated` contains all of those below a group. */
-export const V2_DOCUMENTS = {
-  array: ".zarray",
-  group: ".zgroup",
-  attributes: ".zattrs",
-  consolidated: ".zmetadata",
-} as const;
 
 /** The documents of a node. `attributes` is the parsed `.zattrs`, if there is one. */
 export interface V2Node {

@@ -40,7 +40,7 @@ import type { ArrayModel } from "../document/model.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ChunkReading } from "./reading.ts";
 import { listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
-import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
+import type { ZarrVerifyReport } from "./verify.ts";
 
 // How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read chunks.
 
@@ -362,8 +362,9 @@ export class ZarrArray implements ReadableArray {
   }
 
   /** Reads and decodes every stored chunk. Findings are returned, not thrown. */
-  verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
+  async verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
     const { store, model, nbytes, reading } = this;
+    const { verifyChunks } = await import("./verify.ts");
     return verifyChunks({ store, model, nbytes, reading }, options);
   }
 

@@ -7,16 +7,11 @@ import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject, parseJson } from "../../format/json.ts";
+import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import {
-  parseV2Array,
-  parseV2Consolidated,
-  parseV2Group,
-  V2_DOCUMENTS,
-  type V2Node,
-} from "../document/metadata-v2.ts";
+import type { V2Node } from "../document/metadata-v2.ts";
 import { DESCR, DOCUMENT, isEntryDocument, parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import { ZarrArray } from "./array.ts";
@@ -145,6 +140,10 @@ async function openV2Node(
   read: (name: string) => Promise<JsonValue | undefined>,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const array = await read(V2_DOCUMENTS.array);
+  const group = array ?? (await read(V2_DOCUMENTS.group));
+  if (group === undefined) return undefined;
+  // On demand: pages that show another version do not load it.
+  const { parseV2Array, parseV2Consolidated, parseV2Group } = await import("../document/metadata-v2.ts");
   const nodeOf = async (document: JsonValue, name: string): Promise<V2Node> => ({
     path,
     document,
@@ -155,8 +154,6 @@ async function openV2Node(
   });
   if (array !== undefined)
     return arrayOf(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
-  const group = await read(V2_DOCUMENTS.group);
-  if (group === undefined) return undefined;
   const node = await nodeOf(group, V2_DOCUMENTS.group);
   const all = await read(V2_DOCUMENTS.consolidated);
   if (all === undefined) {
