@@ -81,10 +81,10 @@ export async function decodeFile(bytes, maxNbytes) {
   const shape = new Uint8Array(BigInt64Array.from(array.shape, BigInt).buffer);
   const values = await array.getBytes();
   const digest = createHash("sha256").update(shape).update(values).digest("hex").slice(0, 32);
-  // h5py shows zeros after the end of a zero-terminated text; here are the stored bytes.
+  // h5py shows zeros after the end of a zero-terminated text; here are the stored bytes. It gives text of variable length as objects.
   return { nbytes: shape.length + values.length, digest, isOpen: hasText(array.dtype) };
 }
 
 function hasText({ kind, fields = [] }) {
-  return kind === "bytes" || fields.some(({ dtype }) => hasText(dtype));
+  return kind === "bytes" || kind === "unicode" || fields.some(({ dtype }) => hasText(dtype));
 }
