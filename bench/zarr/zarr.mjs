@@ -4,7 +4,8 @@
  *
  * Each reader has a separate process, and each round begins with another reader: on virtual machines the first process that
  * needs memory may wait longer for it. The median of the rounds is reported (BENCH_ROUNDS; default 3; one for zarrita, which
- * is slow). `BENCH_ZARR_MB` sets the size (default 1000).
+ * is slow). `BENCH_ZARR_MB` sets the size (default 1000), `BENCH_ZARR_SAMPLE` the values: "wide walk float64" (default), which
+ * hardly compress, or "prices float64".
  */
 
 import { spawnSync } from "node:child_process";
@@ -18,37 +19,30 @@ import { decoderOf, encoderOf, shardWriterOf } from "../../build/src/node/thread
 import { openZarrArray } from "../../build/src/zarr/read/open.js";
 import { createZarr } from "../../build/src/zarr/write/create.js";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
-import { randomNumbers } from "../samples.mjs";
+import { EXTREMES, makeSample, randomNumbers, SAMPLES } from "../samples.mjs";
 
 const MEGABYTES = Number(process.env.BENCH_ZARR_MB ?? 1000);
+const SAMPLE = process.env.BENCH_ZARR_SAMPLE ?? "wide walk float64";
 const CHUNK = 131_072;
 const PER_SHARD = 64;
 const ITEMS = Math.ceil((MEGABYTES * 1e6) / 8 / CHUNK) * CHUNK;
 
 const folder = join(workFolder(), "zarr");
 mkdirSync(folder, { recursive: true });
-const source = join(folder, `sharded-${MEGABYTES}`);
+const NAME = `sharded-${SAMPLE.split(" ")[0]}-${MEGABYTES}`;
+const source = join(folder, NAME);
 const store = new FileStore(folder);
 
 const spec = { shape: [ITEMS], dataType: "float64", chunkShape: [CHUNK], shardShape: [CHUNK * PER_SHARD] };
 
-/** Prices in cents, as a random walk. */
-function makeValues() {
-  const next = randomNumbers(1);
-  const values = new Float64Array(ITEMS);
-  let cents = 10_000;
-  for (let i = 0; i < ITEMS; i++) {
-    cents += Math.round((next() - 0.5) * 20);
-    values[i] = cents / 100;
-  }
-  return values;
-}
-
 const measured = process.argv[2] === "--measure" ? process.argv[3] : undefined;
-const values = measured === "zarrita" ? undefined : makeValues();
+const values =
+  measured === "zarrita"
+    ? undefined
+    : new Float64Array(makeSample({ ...SAMPLES, ...EXTREMES }[SAMPLE], 8 * ITEMS).buffer);
 if (measured === undefined && !existsSync(join(source, "zarr.json"))) {
   rmSync(source, { recursive: true, force: true });
-  await (await createZarr(store, `sharded-${MEGABYTES}`, spec)).set(null, values);
+  await (await createZarr(store, NAME, spec)).set(null, values);
 }
 
 const next = randomNumbers(7);
@@ -76,7 +70,7 @@ async function repeat(work, times = 5) {
 }
 
 async function measureOurs() {
-  const array = await openZarrArray(store, `sharded-${MEGABYTES}`, { decoder: decoderOf() });
+  const array = await openZarrArray(store, NAME, { decoder: decoderOf() });
   await array.get([0]);
   for (const at of elements)
     if ((await array.get([at])) !== values[at]) throw new Error(`wrong value at ${at}`);
@@ -163,7 +157,7 @@ function countReads(inner, counts) {
 async function countRequests() {
   const counts = { requests: 0, bytes: 0 };
   const counted = countReads(withoutSyncReads(store), counts);
-  const array = await openZarrArray(counted, `sharded-${MEGABYTES}`, { immutable: true });
+  const array = await openZarrArray(counted, NAME, { immutable: true });
   const count = async (selection) => {
     Object.assign(counts, { requests: 0, bytes: 0 });
     await array.get(selection);
@@ -178,7 +172,7 @@ async function countRequests() {
   const stored = [];
   for await (const chunk of array.listChunks()) {
     if (stored.length === 8) break;
-    stored.push(chunk.nbytes);
+    stored.push(chunk.ctbytes);
   }
   // For a large chunk, the header and block starts are read first, to find the needed block.
   const most = index + (stored[0] ?? 0) + 256;
@@ -259,7 +253,7 @@ for (const [name, rounds] of found)
 const ours = results.superchunk;
 const rate = (seconds) => (seconds === undefined ? "-" : (ITEMS * 8) / 1e9 / seconds);
 printTable(
-  `${((ITEMS * 8) / 1e6).toFixed(0)} MB of float64, shards of ${PER_SHARD} chunks of 1 MiB, lz4 + shuffle`,
+  `${((ITEMS * 8) / 1e6).toFixed(0)} MB of ${SAMPLE}, shards of ${PER_SHARD} chunks of 1 MiB, lz4 + shuffle`,
   [
     "reader",
     "one element, us",
@@ -306,6 +300,6 @@ const appending = await measureAppending();
 console.log(
   `  appending a chunk to a shard: ${(appending.first * 1e6).toFixed(0)} us (first 200 of 1000), ${(appending.last * 1e6).toFixed(0)} us (last 200)`,
 );
-saveResults("zarr", { megabytes: MEGABYTES, rounds: ROUNDS, results, requests, appending });
+saveResults("zarr", { sample: SAMPLE, megabytes: MEGABYTES, rounds: ROUNDS, results, requests, appending });
 await store.close?.();
 process.exit(0);
