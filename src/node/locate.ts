@@ -41,8 +41,7 @@ export function isBucketAddress(location: string): boolean {
 
 /** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {
-  refuseEmptyPath(location);
-  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
+  const scheme = schemeOf(location);
   if (scheme === "http" || scheme === "https") return locateUrl(location);
   if (isBucketAddress(location)) {
     const address = parseBucketAddress(location);
@@ -210,14 +209,19 @@ function refuseName(name: string, location: string): void {
 
 /** The absolute local path of a destination. */
 function localPath(location: string): string {
-  refuseEmptyPath(location);
-  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
+  const scheme = schemeOf(location);
   if (scheme === "http" || scheme === "https")
     throw new SuperchunkError("UNSUPPORTED", "nothing can be written to http(s):// addresses", {
       path: location,
     });
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
   return resolve(scheme === "file" ? fileURLToPath(location) : location);
+}
+
+/** What stands before `://` of an address, in lower case; undefined for a path. Throws `BAD_ARGUMENT` for an empty one. */
+function schemeOf(location: string): string | undefined {
+  refuseEmptyPath(location);
+  return /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
 }
 
 function unknownScheme(scheme: string, location: string): SuperchunkError {

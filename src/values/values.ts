@@ -322,24 +322,17 @@ function widenHalf(halves: Uint16Array): Float32Array {
 
 // Values as JSON: the rules of FORMAT.md [FD], which the command's `cat --format json` follows.
 
-/** A JSON value without bigint, as {@link toJsonValues} returns it. */
+/** A JSON value without bigint, as {@link toJsonValue} returns it. */
 export type PlainJson = null | boolean | number | string | readonly PlainJson[];
 
 /** The count that stands for no date or time span (NaT). */
 export const NOT_A_TIME: bigint = -(2n ** 63n);
 
 /**
- * One JSON value for each value: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",
- * "Infinity", "-Infinity"; dates and time spans are decimal strings of the stored count or "NaT"; complex numbers
- * are [re, im]; S values are Latin-1 strings; raw values are lists of bytes; structured values are lists.
- */
-export function toJsonValues(data: TypedValues, dtype: DType): PlainJson[] {
-  return Array.from(data as Iterable<unknown>, (value) => toJsonValue(value, dtype));
-}
-
-/**
- * Converts one value, as `get` returns a scalar. S values are strings with one character per byte (Latin-1), from which
- * programs get the bytes back. With `text: "utf8"`, for people, they are the text that valid UTF-8 stands for.
+ * The JSON value of a value as `get` returns a scalar: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",
+ * "Infinity", "-Infinity"; dates and time spans are decimal strings of the stored count or "NaT"; complex numbers are [re, im]; raw values
+ * are lists of bytes; structured values are lists. S values are strings with one character per byte (Latin-1), from which programs get
+ * the bytes back. With `text: "utf8"`, for people, they are the text that valid UTF-8 stands for.
  */
 export function toJsonValue(value: unknown, dtype: DType, text: "latin1" | "utf8" = "latin1"): PlainJson {
   if (typeof value === "number") return finiteOrName(value);

@@ -5,7 +5,6 @@ import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive
 import { elementsOf } from "../../src/bytes/arrays.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { openArchive } from "../../src/node/index.ts";
-import { toJsonValues } from "../../src/values/values.ts";
 import {
   type ArrayFixture,
   type BytesFixture,
@@ -13,6 +12,7 @@ import {
   findFixture,
   loadArchives,
 } from "../fixtures/manifest.ts";
+import { toJsonValues } from "../values/json-values.ts";
 
 const archives = loadArchives();
 const readable = archives.filter((row) => !row.refuse);

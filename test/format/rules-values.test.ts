@@ -6,8 +6,9 @@ import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeFileHeader } from "../../src/format/header.ts";
 import { open as openPath } from "../../src/node/index.ts";
-import { ByteStringArray, toJsonValues, toValues, UnicodeStringArray } from "../../src/values/values.ts";
+import { ByteStringArray, toValues, UnicodeStringArray } from "../../src/values/values.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { toJsonValues } from "../values/json-values.ts";
 import { errorOf, hex, rejectionOf, toHex } from "./hex.ts";
 import { ABC } from "./small-archives.ts";
 

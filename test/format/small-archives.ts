@@ -6,7 +6,7 @@ import { digest } from "../../src/bytes/checksum.ts";
 import { encodeFileHeader, encodeOffsets } from "../../src/format/encode-file.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { toJsonValues } from "../../src/values/values.ts";
+import { toJsonValues } from "../values/json-values.ts";
 import { utf8 } from "./hex.ts";
 
 /** A stored Blosc chunk. */

@@ -1,13 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { DType } from "../../src/format/types.ts";
-import {
-  ByteStringArray,
-  ComplexArray,
-  StructArray,
-  swapBytes,
-  toJsonValues,
-  toValues,
-} from "../../src/values/values.ts";
+import { ByteStringArray, ComplexArray, StructArray, swapBytes, toValues } from "../../src/values/values.ts";
+import { toJsonValues } from "./json-values.ts";
 
 const bytes = (...values: number[]) => Uint8Array.from(values);
 

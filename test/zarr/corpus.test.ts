@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { toJsonValues } from "../../src/values/values.ts";
 import type { ZarrArray } from "../../src/zarr/read/array.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
+import { toJsonValues } from "../values/json-values.ts";
 
 const rows = loadFixtures().filter((row): row is ArrayFixture => row.dialect.startsWith("zarr3-"));
 

@@ -3,10 +3,10 @@ import { expect, test, vi } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { toJsonValues } from "../../src/values/values.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import type { ShardValues } from "../../src/zarr/write/writable-array.ts";
+import { toJsonValues } from "../values/json-values.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const STRUCT = {

@@ -98,7 +98,7 @@ function formatSize(bytes: number): string {
     value /= 1024;
     unit++;
   }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${units[unit]}`;
+  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : units[unit]}`;
 }
 
 function escapeHtml(text: string): string {
