@@ -42,6 +42,7 @@ const VERSION = "0.1.0";
 /** Sources in one part of a plan's folder. */
 const PART = 10_000;
 const HEAD = "plan.json";
+const MISSING = { code: "NOT_FOUND", message: "the archive is missing since it was listed" } as const;
 
 /** Options of {@link plan}. */
 export interface PlanPathOptions extends ConvertPathOptions {
@@ -307,12 +308,18 @@ function workOf(
           const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
           // An interrupted end may have written a part of the result, or all of it.
           const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
-          const how = { ...settings, ...again, to, signal };
-          result = await virtualizeListed(made.from, made.to, how, async (source) => {
+          const found = new Set<string>();
+          const onFound: VirtualizeOptions["onFound"] = (all) =>
+            all.forEach(({ path }) => void found.add(path));
+          const how = { ...settings, ...again, to, signal, onFound };
+          const written = await virtualizeListed(made.from, made.to, how, async (source) => {
             const key = keyOf(numbers.get(source) ?? -1);
             const bytes = await store.get(key, { signal });
             return bytes === undefined ? undefined : replayLists(bytes, store.describe(key));
           });
+          const gone = made.sources.filter(({ path, failure }) => failure === undefined && !found.has(path));
+          const missing = gone.map(({ path, node }) => ({ ...MISSING, path, node }));
+          result = { ...written, failures: [...written.failures, ...missing] };
         },
       },
     };

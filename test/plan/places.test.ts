@@ -1,5 +1,5 @@
 /** Plans of references and of repairs: shares make the same as one process, and killed or duplicated work does no harm. */
-import { appendFile, cp, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { create, finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
@@ -73,14 +73,19 @@ it.each([
   },
 );
 
-it("references to an archive that changed after its chunks were listed are not written", async () => {
+it("references to an archive that changed or went after its chunks were listed are not written, and it is named", async () => {
   const { folder, data } = await makeTree(false);
   const made = await plan(data, join(folder, "refs.json"), { command: "virtualize", form: "kerchunk" });
   await runTasks(made);
   const changed = join(data, "sound.blp");
   await appendFile(changed, "more");
+  const { path: gone = "" } = made.sources.find(({ path }) => path !== changed) ?? {};
+  await rm(gone, { recursive: true });
   const ended = await finish(made);
-  expect(ended?.references?.failures).toMatchObject([{ path: changed, code: "STALE" }]);
+  expect(ended?.references?.failures).toMatchObject([
+    { path: changed, code: "STALE" },
+    { path: gone, code: "NOT_FOUND" },
+  ]);
 });
 
 it("finish takes the chunks from the lists, and compares some with the archives", async () => {
