@@ -1,4 +1,7 @@
-/** HDF5 files by h5py and PyTables, with indexes of many chunks: their values here, and in zarr-python after a conversion. */
+/**
+ * HDF5 files by h5py and PyTables, with indexes of many chunks, and stores and tables by python-blosc2: their values here, and in zarr-python
+ * after a conversion.
+ */
 import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -35,6 +38,40 @@ async function carryFields({ checks, folder, peer }: SuiteContext): Promise<void
   }
 }
 
+/** Stores and C2 tables that python-blosc2 writes now: every array and column, here and as Zarr in zarr-python. */
+async function readStores({ checks, folder, peer }: SuiteContext): Promise<void> {
+  const jobs: { readonly path: string; readonly dtype: FixtureDType }[] = [];
+  const expected: { readonly name: string; readonly shape: readonly number[]; readonly sha256: string }[] =
+    [];
+  for (const kind of ["blosc2-stores", "blosc2-tables"]) {
+    const path = join(folder, kind);
+    await mkdir(path);
+    const from = join(repositoryRoot, "fixtures", kind, "make.py");
+    const [answer] = (await peer("recipes")?.read([{ path, from }])) ?? [];
+    checks.equal(`the recipe of ${kind} runs`, answer?.kind, "done");
+    const values = JSON.parse(await readFile(join(path, "values.json"), "utf8")) as Readonly<
+      Record<string, string | { readonly sha256: string }>
+    >;
+    for (const [name, value] of Object.entries(values)) {
+      const sha256 = typeof value === "string" ? value : value.sha256;
+      const array = await openArray(join(path, name));
+      const bytes = await array.getBytes();
+      const found = createHash("sha256").update(bytes).digest("hex");
+      checks.equal(`${kind}/${name} has the values that were written`, found, sha256);
+      const root = join(folder, "stores", kind, name);
+      await convert(join(path, name), root, { verify: true });
+      jobs.push({ path: root, dtype: formatDType(array.dtype) as FixtureDType });
+      expected.push({ name: `${kind}/${name}`, shape: array.shape, sha256 });
+      await array.close();
+    }
+  }
+  const answers = (await peer("zarr-python")?.read(jobs)) ?? [];
+  for (const [i, { name, ...wanted }] of expected.entries()) {
+    const found = answers[i];
+    if (found !== undefined) checks.values(`${name}, converted, in zarr-python`, found, wanted);
+  }
+}
+
 export const hdf5: Suite = {
   name: "hdf5",
   peers: ["recipes", "zarr-python"],
@@ -43,6 +80,7 @@ export const hdf5: Suite = {
     const writer = peer("recipes");
     if (writer === undefined) return;
     await carryFields(context);
+    await readStores(context);
     await mkdir(join(folder, "files"));
     const path = join(folder, "files");
     const [answer] = await writer.read([{ path, from: join(repositoryRoot, "fixtures/hdf5/make.py") }]);
