@@ -39,7 +39,7 @@ export interface B2ndLayout {
 }
 
 /** Why a column's chunks cannot be copied, as far as its metadata show; undefined if they can. */
-export function whyEncoded(column: Column): string | undefined {
+export function whyColumnEncoded(column: Column): string | undefined {
   const { zarr, archive, chunks, order, shape, settings, whyRecoded } = column;
   if (settings.cname === "snappy") return "Blosc2 has no codec snappy; chunks are lz4";
   if (zarr !== undefined) {
@@ -61,7 +61,7 @@ export async function layOut(column: Column, signal: AbortSignal | undefined): P
       `b2nd has at most ${MAX_DIMENSIONS} dimensions and items of 1 to ${MAX_BLOCK} bytes`,
       { path, field: "shape", found: shape.length },
     );
-  const reason = whyEncoded(column) ?? (column.nbytes === 0 ? "it has no values" : undefined);
+  const reason = whyColumnEncoded(column) ?? (column.nbytes === 0 ? "it has no values" : undefined);
   if (reason !== undefined) return valueLayout(column, reason);
   const found = zarr === undefined ? await firstOfArchive(column) : await firstOfZarr(zarr, signal);
   const cut = zarr?.chunkShape ?? [column.chunks?.chunkLength ?? 1, ...shape.slice(1)];

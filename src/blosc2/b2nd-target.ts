@@ -17,7 +17,7 @@ import { swapItems } from "../values/copy-items.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
-import { type B2ndLayout, layOut, whyEncoded } from "./b2nd-layout.ts";
+import { type B2ndLayout, layOut, whyColumnEncoded } from "./b2nd-layout.ts";
 import { cutBlock, positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
 import { DIMENSIONS, openBlosc2 } from "./zarr-view.ts";
@@ -31,7 +31,7 @@ export const B2ND: ColumnFormat = {
   ending: ".b2nd",
   whyRecoded: () => undefined,
   describe(column) {
-    const reason = whyEncoded(column);
+    const reason = whyColumnEncoded(column);
     return reason === undefined ? { action: "restream" } : { action: "recode", reason };
   },
 

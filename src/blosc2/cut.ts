@@ -109,7 +109,7 @@ export function roundUp(length: number, step: number): number {
 }
 
 /** Why chunks like this one are decoded and encoded on the way to Zarr; undefined if their streams are copied. */
-export function whyEncoded(header: Blosc2Header): string | undefined {
+export function whyNotCopied(header: Blosc2Header): string | undefined {
   if (isCopied(header)) return undefined;
   const filters = stepsOf(header).map(({ id }) => filterName(id));
   const what = [...(header.hasDictionary ? ["a dictionary"] : []), ...filters].join(" and ") || "no filter";

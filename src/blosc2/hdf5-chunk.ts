@@ -4,7 +4,7 @@ import { readBlosc2Header } from "../codec2/header.ts";
 import { toBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { MemoryStore } from "../store/memory.ts";
-import { whyEncoded } from "./cut.ts";
+import { whyNotCopied } from "./cut.ts";
 import { type Frame, readFrame } from "./frame.ts";
 import { frameStore, openBlosc2 } from "./zarr-view.ts";
 
@@ -58,7 +58,7 @@ export async function whyFrameEncoded(image: Uint8Array): Promise<string | undef
   const [only] = frame?.chunks ?? [];
   if (frame === undefined || only === undefined || !("key" in only)) return undefined;
   if (!isPlain(frame)) return "a chunk of Blosc2 has several blocks, which are not rows of it";
-  return whyEncoded(readBlosc2Header(image.subarray(only.offset, only.end)));
+  return whyNotCopied(readBlosc2Header(image.subarray(only.offset, only.end)));
 }
 
 /** True if the values are in C order. */

@@ -27,7 +27,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
 import { positions, putBlock } from "./blocks.ts";
-import { type Cut, cutOf, roundUp, whyEncoded } from "./cut.ts";
+import { type Cut, cutOf, roundUp, whyNotCopied } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
 
@@ -188,7 +188,7 @@ export class Blosc2Store implements ReadableStore {
     if (place === undefined || !("key" in place)) return undefined;
     const range = { offset: place.offset, length: HEADER2_LENGTH };
     const bytes = await this.#store.getRange(place.key, range, options);
-    return bytes && whyEncoded(readBlosc2Header(bytes, MAX_CHUNK));
+    return bytes && whyNotCopied(readBlosc2Header(bytes, MAX_CHUNK));
   }
 
   async attributesLeft(): Promise<readonly string[]> {

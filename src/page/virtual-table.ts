@@ -13,7 +13,7 @@ const MOST_HEIGHT = 5_000_000;
 const BLOCK = 128;
 const KEPT = 80;
 
-export interface TableColumn {
+export interface ShownColumn {
   readonly title: string;
   readonly isNumeric?: boolean;
 }
@@ -22,7 +22,7 @@ export interface TableColumn {
 export interface TableSource {
   readonly label: string;
   readonly rows: number;
-  readonly columns: readonly TableColumn[];
+  readonly columns: readonly ShownColumn[];
   /** Text before the first column; default: the row number. */
   readonly rowLabel?: (row: number) => string;
   /** The cells of rows `[first, end)`, column by column. */

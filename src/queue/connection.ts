@@ -75,7 +75,7 @@ export function settingsOf(
 }
 
 /** Name of the queue, if none is given. */
-export function nameOf({ name = "superchunk" }: QueueOptions): string {
+export function queueNameOf({ name = "superchunk" }: QueueOptions): string {
   return name;
 }
 
@@ -86,7 +86,7 @@ export async function withQueue<T>(
 ): Promise<T> {
   const settings = settingsOf(options, false);
   const bullmq = await loadQueue();
-  const queue = new bullmq.Queue<QueueJob, JobOutcome>(nameOf(options), settings);
+  const queue = new bullmq.Queue<QueueJob, JobOutcome>(queueNameOf(options), settings);
   let lost: unknown;
   queue.on("error", (error) => {
     lost = error;

@@ -8,9 +8,9 @@ import {
   gateIdOf,
   type JobOutcome,
   jobIdOf,
-  nameOf,
   type QueueJob,
   type QueueOptions,
+  queueNameOf,
   settingsOf,
   withQueue,
 } from "./connection.ts";
@@ -62,7 +62,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
       const producer = new FlowProducer(settingsOf(options, false));
       producer.on("error", () => undefined); // thrown by the call
       try {
-        await producer.add(flowOf(base, nameOf(options), own));
+        await producer.add(flowOf(base, queueNameOf(options), own));
       } finally {
         await producer.close();
       }

@@ -5,9 +5,9 @@ import { finish, openPlanRunner, type PlanRunner } from "../node/plan.ts";
 import {
   type JobOutcome,
   loadQueue,
-  nameOf,
   type QueueJob,
   type QueueOptions,
+  queueNameOf,
   readJob,
   settingsOf,
   withQueue,
@@ -95,7 +95,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
       throw error;
     }
   };
-  const worker = new Worker<QueueJob, JobOutcome>(nameOf(options), run, {
+  const worker = new Worker<QueueJob, JobOutcome>(queueNameOf(options), run, {
     ...settingsOf(options, true),
     ...{ concurrency, lockDuration: stalledAfter * 1000, stalledInterval: stalledAfter * 1000 },
     maxStalledCount: MOST_STALLED,

@@ -2,7 +2,7 @@
 import { copyText, h } from "../dom.ts";
 import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
 import { formatCount, withoutServer } from "../text.ts";
-import { type TableColumn, VirtualTable } from "../virtual-table.ts";
+import { type ShownColumn, VirtualTable } from "../virtual-table.ts";
 import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns of a plane to show at a time. */
@@ -43,7 +43,7 @@ export function view(shown: Shown): HTMLElement {
     across: [from, Math.min(width, from + ACROSS)],
   });
 
-  const heads = (): TableColumn[] => {
+  const heads = (): ShownColumn[] => {
     if (node.kind === "bytes") return [{ title: "hexadecimal" }, { title: "text" }];
     if (isPlane)
       return Array.from({ length: Math.min(ACROSS, width - from) }, (_, i) => ({
