@@ -180,7 +180,7 @@ function daysOfMonth(months: number): number {
 function outOfRange({ path, logical }: Leaf, value: bigint): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the value ${value} of column "${path.join(".")}" is out of the range of Parquet's ${logical.kind}; leave the column out with {columns}`,
+    `the value ${value} of column "${path.join(".")}" is out of the range of the file's ${logical.kind}; leave the column out with {columns}`,
     { field: path.join("."), found: value },
   );
 }

@@ -209,6 +209,8 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   if (isWrong || (!isTime && (to.kind === "datetime" || to.kind === "timedelta")))
     throw refuse(`is ${from.kind} in the file, and ${to.kind} in the archive`);
   if (from.kind === "bool" && to.kind === "float") return Number;
+  if ((from.kind === "int" || from.kind === "uint") && to.kind === "float")
+    return (value) => exactFloat(value, to.itemSize, refuse);
   if (to.kind === "bytes")
     return (value) => (typeof value === "string" ? bytesOf(value, to.itemSize) : value);
   if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
@@ -223,6 +225,17 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
     if (time % unit !== 0n) throw refuse(`has a time that is more exact than the archive's ${to.unit}`);
     return time / unit;
   };
+}
+
+/** An integer as a float of so many bytes. @throws BAD_ARGUMENT if the float cannot hold all digits */
+function exactFloat(value: unknown, size: number, refuse: Refuse): unknown {
+  const most = 2 ** (size === 8 ? 53 : size === 4 ? 24 : 11);
+  // The next integer may have been rounded to the limit itself.
+  if (Math.abs(Number(value)) < most) return Number(value);
+  let odd = BigInt(value as bigint);
+  while (odd % 2n === 0n) odd /= 2n;
+  if (odd > -most && odd < most) return Number(value);
+  throw refuse(`has the integer ${value}, of which a float of ${size} bytes loses digits`);
 }
 
 /** A text of the file as bytes of UTF-8. @throws BAD_ARGUMENT if it is too long */
@@ -267,9 +280,11 @@ function nothingOf({ kind }: DType): unknown {
   if (kind === "float") return Number.NaN;
   if (kind === "datetime" || kind === "timedelta") return "NaT";
   if (kind === "bytes" || kind === "unicode") return "";
+  const isNumber = ["int", "uint", "bool"].includes(kind);
+  const advice = `fill it; create can ${isNumber ? "make the column a float (--dtype), or " : ""}leave it out (--column)`;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `the value is missing, and ${kind} has no value for that; fill it; create can make the column a float (--dtype), or leave it out (--column)`,
+    `the value is missing, and ${kind} has no value for that; ${advice}`,
   );
 }
 

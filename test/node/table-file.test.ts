@@ -578,6 +578,26 @@ test("--column takes some columns of a file, in the given order, past those that
   ]);
 });
 
+test("integers become floats if these hold all their digits", async () => {
+  const folder = temporaryFolder();
+  const path = join(folder, "a");
+  const create = (from: string, column: string, dtype: string) =>
+    runCli(["create", path, "--overwrite", "--from", from, "--dtype", `[["${column}","${dtype}"]]`]);
+  expect((await create(join(FOLDER, "none.parquet"), "u2", "<f4")).code).toBe(0);
+  expect(await columnOf(path, "u2")).toEqual(expected["u2"]);
+  for (const [column, dtype, row, value] of [
+    ["u2", "<f2", 11, "2321"],
+    ["u8", "<f4", 1, "36028797018963969"],
+    ["u8", "<f8", 1, "36028797018963969"],
+  ] as const) {
+    const { code, err } = await create(join(FOLDER, "zstd.feather"), column, dtype);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringMatching(`row ${row}, .* has the integer ${value}, of which a float of .* loses digits`),
+    ]);
+  }
+});
+
 test("booleans become floats, which have a value for nulls, if the caller says so", async () => {
   const path = join(temporaryFolder(), "a");
   const dtype = '[["flag","<f4"]]';
