@@ -143,10 +143,11 @@ export class Tree {
         return fitting.length > 0 || has(item.entry.name) ? [{ item, columns: fitting }] : [];
       });
     const all = this.#items.length;
-    this.#count.textContent =
-      found.length === all || words[0] === ""
-        ? `${formatPlural(found.length, "archive")}${this.#isListing ? " so far…" : ""}`
-        : `${formatPlural(found.length, "archive")} of ${all}`;
+    // Files of HDF5 and Zarr groups are listed with what is in them.
+    const kind = this.#items.some(({ entry }) => entry.kind !== undefined) ? "item" : "archive";
+    const count = formatPlural(found.length, kind);
+    const isAll = found.length === all || words[0] === "";
+    this.#count.textContent = isAll ? `${count}${this.#isListing ? " so far…" : ""}` : `${count} of ${all}`;
     this.#watcher.disconnect();
     const isSearched = words[0] !== "";
     const scrolled = this.#list.scrollTop;

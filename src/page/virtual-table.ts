@@ -139,18 +139,32 @@ export class VirtualTable {
 
   #key(event: KeyboardEvent): void {
     const page = Math.max(1, this.#visible - 1);
+    const last = this.#chosenEnd ?? this.#chosen;
+    const from = event.shiftKey && last !== undefined ? last : this.#first;
     const steps: Readonly<Record<string, number>> = {
-      ArrowDown: this.#first + 1,
-      ArrowUp: this.#first - 1,
-      PageDown: this.#first + page,
-      PageUp: this.#first - page,
+      ArrowDown: from + 1,
+      ArrowUp: from - 1,
+      PageDown: from + page,
+      PageUp: from - page,
       Home: 0,
       End: this.#source.rows,
+      " ": last ?? from,
+      Escape: from,
     };
     const to = steps[event.key];
-    if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isOfButton = event.key === " " && event.target !== this.element;
+    if (to === undefined || isOfButton || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    this.goTo(to);
+    if (event.key === "Escape") this.#chosen = this.#chosenEnd = undefined;
+    else if (event.key === " ") this.#choose(to, event.shiftKey);
+    else if (event.shiftKey) {
+      const row = Math.max(0, Math.min(this.#source.rows - 1, to));
+      this.#chosen ??= this.#first;
+      this.#choose(row, true);
+      if (row < this.#first || row >= this.#first + this.#visible)
+        this.goTo(row < this.#first ? row : row + 1 - this.#visible);
+    } else this.goTo(to);
+    this.#draw();
   }
 
   #choose(row: number, isMore: boolean): void {

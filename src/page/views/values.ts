@@ -146,7 +146,7 @@ export function view(shown: Shown): HTMLElement {
     h(
       "p",
       { class: "note hint" },
-      "Copies the rows in sight, or the chosen ones: click a row number, and Shift-click another for all between them.",
+      "Copies the rows in sight, or the chosen ones: click a row number, and Shift-click another for all between them. On the keyboard, Space chooses a row, Shift with the arrow keys more of them, and Escape none.",
     ),
     rows > 0 ? counted(shown, flat.filter(hasNumbers)) : "",
   );
