@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_138,
   plan: 2_473,
   queue: 575,
-  page: 5_435,
+  page: 5_456,
   places: 856,
   buckets: 1_449,
 };

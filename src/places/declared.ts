@@ -152,7 +152,7 @@ export function hasScheme(text: string): boolean {
 export function schemeOf(location: string): string {
   const scheme = SCHEME.exec(location)?.[1];
   if (scheme === undefined)
-    throw badLocation(location, "has no scheme such as file://, https:// or s3://", "BAD_FIELD");
+    throw badLocation(location, "is a path: write its address (file://, https://, s3://)", "BAD_FIELD");
   return scheme;
 }
 

@@ -256,6 +256,18 @@ async function checkValues(browser: Browser, url: string, folder: string, outcom
   );
   outcome.expect("there are several rows", copied.length > 5, true);
   outcome.expect("the address keeps the row", new URL(page.url()).hash.includes("row=200"), true);
+  await page.focus(".virtual");
+  for (const key of ["Space", "Shift+ArrowDown", "Shift+ArrowDown"]) await page.keyboard.press(key);
+  const chosenRows = '.cells tr[aria-selected="true"] th';
+  await page.waitForFunction((rows) => document.querySelectorAll(rows).length === 3, chosenRows, PATIENCE);
+  outcome.expect("rows by key", await page.locator(chosenRows).allInnerTexts(), ["200", "201", "202"]);
+  await page.click("text=Copy as CSV");
+  await page.waitForSelector("text=Copied", PATIENCE);
+  const lines = (await page.evaluate(() => navigator.clipboard.readText())).trim().split("\n");
+  outcome.expect("the chosen rows as CSV, below their names", lines.length, 4);
+  await page.focus(".virtual");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction((rows) => document.querySelector(rows) === null, chosenRows, PATIENCE);
   outcome.expect("troubles", troubles, []);
   await opened.close();
   await page.close();

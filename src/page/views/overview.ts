@@ -104,7 +104,13 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
   const isReadable = !(column === undefined ? node.columns : [column]).some(isForeignToZarr);
   const isZarr = node.dialect === "zarr3" || node.dialect === "zarr2";
   const isServed = served !== undefined && !node.dialect.startsWith("zarr") && node.kind !== "bytes";
-  if (isReadable && (isZarr || isServed)) {
+  if (isZarr && /\.(?:json|parq(?:uet)?)$/i.test(node.name))
+    // A set of references.
+    parts.push([
+      "Python",
+      `import xarray\ndataset = xarray.open_dataset(${place}, engine="kerchunk")${chosen === undefined ? "" : `\ndataset[${JSON.stringify(chosen)}][:10]`}`,
+    ]);
+  else if (isReadable && (isZarr || isServed)) {
     // An array with column folders is served as a group, as a table is.
     const isArray = chosen !== undefined || (node.kind === "array" && column !== undefined);
     parts.push([
