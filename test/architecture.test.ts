@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_929,
   arrow: 838,
   hdf5: 2_836,
-  blosc2: 3_319,
+  blosc2: 3_318,
   tables: 1_640,
   codec2: 1_623,
   pool: 532,

@@ -175,7 +175,7 @@ async function findChunks(
   const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
   const last = await file.part(end, Math.max(0, file.size - end)).catch(() => new Uint8Array(0));
   const known = await chunksOf(file, last, span).catch(() => []);
-  const attributes = "attributes of variable length, at the end of the frame";
+  const attributes = "attributes of variable length";
   if (known.length === count) return { chunks: known, lost: attributes };
   const there = Math.min(end, file.size);
   const chunks: FrameChunk[] = [];
@@ -192,8 +192,7 @@ async function findChunks(
   while (chunks.length < count) chunks.push({ key: file.key, offset, end: offset });
   const order = `${attributes}, and the index: chunks are taken in the order of the file`;
   if (found === count) return { chunks, lost: order };
-  const caution =
-    "if chunks of zeros, which are not stored, are among the first, what follows them has moved up";
+  const caution = "if chunks of zeros, which are not stored, were among them, others have moved up";
   return { chunks, lost: `${order}; those after the first ${found} of ${count} are lost; ${caution}` };
 }
 
