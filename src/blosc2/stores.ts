@@ -12,7 +12,7 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey, refuseListed, resolveRange, showListed } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";

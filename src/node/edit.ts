@@ -16,7 +16,7 @@ import type { MirrorMaker } from "../write/array/array-writer.ts";
 import { closingLock, type WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable, PublishPolicy } from "../write/editable.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";

@@ -10,8 +10,8 @@ import { objectRun } from "../convert/targets/zarr-objects.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
-import { encodeDocument } from "../zarr/document/make-v3.ts";
-import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
+import { DOCUMENT, encodeDocument } from "../zarr/document/make-v3.ts";
+import { parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import {

@@ -6,7 +6,7 @@
 
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import type { JsonObject } from "../format/types.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {
   type ArchiveView,

@@ -10,8 +10,13 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import {
+  consolidate,
+  DOCUMENT,
+  encodeDocument,
+  groupDocument,
+  MOST_CONSOLIDATED,
+} from "../zarr/document/make-v3.ts";
 import type { OpenViewable } from "./table-view.ts";
 import {
   directNodes,

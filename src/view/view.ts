@@ -17,8 +17,7 @@ import { badArgument, type ErrorCode, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, checkRange, joinKey, resolveRange } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { consolidate, DOCUMENT, encodeDocument } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 

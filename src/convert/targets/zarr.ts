@@ -9,8 +9,7 @@ import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { saysEncoded } from "../../store/types.ts";
-import { consolidate, encodeDocument } from "../../zarr/document/make-v3.ts";
-import { DOCUMENT } from "../../zarr/document/metadata-v3.ts";
+import { consolidate, DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import type {

@@ -9,6 +9,8 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
 
+/** Name of the document in a node's folder. */
+export const DOCUMENT = "zarr.json";
 /** With more nodes, the root document does not repeat theirs: it would no longer fit in memory. */
 export const MOST_CONSOLIDATED = 5000;
 

@@ -12,6 +12,7 @@ import { parseChain } from "../codecs/chain.ts";
 import type { CustomCodecs } from "../codecs/stage.ts";
 import { parseChunkGrid, parseKeyEncoding } from "./chunk-grid.ts";
 import { parseDataType, parseFillValue } from "./data-type.ts";
+import { DOCUMENT } from "./make-v3.ts";
 import {
   asIntegers,
   asList,
@@ -23,8 +24,6 @@ import {
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
-/** Name of the document in a node's folder. */
-export const DOCUMENT = "zarr.json";
 /** Member of documents of our own that show another format: numpy's dtype of items that are raw bytes for Zarr. */
 export const DESCR = "superchunk";
 

@@ -11,7 +11,7 @@ import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
-import { DOCUMENT } from "../document/metadata-v3.ts";
+import { DOCUMENT } from "../document/make-v3.ts";
 
 /** A JSON object whose floats stay floats. */
 export type NodeDocument = Readonly<Record<string, JsonInput>>;
