@@ -190,9 +190,9 @@ async function findChunks(
   const found = chunks.length;
   if (found === 0 || (found < count && offset === end)) return undefined;
   while (chunks.length < count) chunks.push({ key: file.key, offset, end: offset });
-  const order = `${attributes}, and the index: chunks are taken in the order of the file`;
+  const order = `${attributes} and the index: chunks are in the order of the file`;
   if (found === count) return { chunks, lost: order };
-  const caution = "if chunks of zeros, which are not stored, were among them, others have moved up";
+  const caution = "if chunks of zeros were among them, others have moved up";
   return { chunks, lost: `${order}; those after the first ${found} of ${count} are lost; ${caution}` };
 }
 
