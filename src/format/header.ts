@@ -265,7 +265,7 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
-const PACKED = /\.(?:zip|npz|t?gz|tar|bz2|xz|zst|7z|rar)$/i;
+const PACKED = /\.(?:zip|npz|t?gz|tar|bz2|xz|zst)$/i;
 
 /**
  * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
@@ -286,13 +286,13 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
       other !== undefined
         ? `it is ${other}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`
         : rows !== undefined
-          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one`
+          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one of its rows, superchunk append DST FILE appends them`
           : PACKED.test(name) ||
               [
                 [0x50, 0x4b],
                 [0x1f, 0x8b],
               ].some(starts)
-            ? "it is packed (zip, gzip, tar, …): unpack it first"
+            ? "it is packed (zip, …): unpack it"
             : `superchunk does not recognize it: it starts with the bytes ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
