@@ -169,7 +169,7 @@ const LATER: Readonly<Record<string, number>> = {
   tables: 1_640,
   codec2: 1_623,
   pool: 532,
-  scan: 2_138,
+  scan: 2_140,
   plan: 2_473,
   queue: 575,
   page: 5_456,

@@ -284,16 +284,12 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     const rows = ROW_FILES.find(({ start, ending }) => ending.test(name) || starts(start))?.name;
     const reason =
       other !== undefined
-        ? `it is ${other}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`
+        ? `it is ${other}, which superchunk does not change: convert it, and change the copy`
         : rows !== undefined
-          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one of its rows, superchunk append DST FILE appends them`
-          : PACKED.test(name) ||
-              [
-                [0x50, 0x4b],
-                [0x1f, 0x8b],
-              ].some(starts)
+          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one of its rows, append adds them`
+          : PACKED.test(name)
             ? "it is packed (zip, …): unpack it"
-            : `superchunk does not recognize it: it starts with the bytes ${error.details.found}, not with "blpk"`;
+            : `superchunk does not recognize it: it starts with ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeFileHeader(bytes, name).version] };

@@ -285,9 +285,3 @@ export function valuesOfRows({ dtype }: ScannedColumn, bytes: Uint8Array): Typed
   const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
   return toValues(isBig ? bytes.slice() : bytes, dtype);
 }
-
-/** True for zipline's daily bars, judged by the attributes that zipline uses to find rows. */
-export function isDailyBars(names: readonly string[], attrs: JsonObject): boolean {
-  const marks = ["first_row", "last_row", "calendar_offset"];
-  return names.includes("day") && marks.every((name) => Object.hasOwn(attrs, name));
-}

@@ -16,7 +16,6 @@ import {
   CellSources,
   columnBytes,
   fingerprintOf,
-  isDailyBars,
   isSameSource,
   rowsOfCell,
   type ScanArray,
@@ -27,6 +26,7 @@ import {
   tableOfArray,
   valuesOfRows,
 } from "./columns.ts";
+import { isDailyBars } from "./daily-bars.ts";
 import { compileCondition, type FilterCondition, type ScanFilter } from "./filter.ts";
 import { type IndexedColumn, type KnownCell, type ReadIndex, readIndex } from "./index-file.ts";
 import {

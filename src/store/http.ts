@@ -97,7 +97,7 @@ export class HttpStore implements ReadableStore {
       origin: url.origin,
       ownHeaders: { ...authorize(url), ...options.headers },
       redirects: options.redirects ?? "any",
-      maxConcurrent: Math.max(1, options.maxConcurrent ?? 16),
+      maxConcurrent: options.maxConcurrent ?? 16,
       retries: Math.max(0, options.retries ?? 4),
       retryDelayMs: options.retryDelayMs ?? 100,
       timeoutMs: this.#timeoutMs,
@@ -299,7 +299,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `this is a server without Range support: it sends all ${size} bytes, and more than ${MAX_UNRANGED} are not read for a part of them; download the archive, or use another server`,
+        `a server without Range support sent ${size} bytes for a part of them, and at most ${MAX_UNRANGED} are read; download the archive, or use another server`,
         { path, field: "Range", expected: 206, found: 200 },
       );
     }

@@ -97,7 +97,9 @@ describe("detection", () => {
     expect(error.code).toBe("UNSUPPORTED");
     expect(error.message).toMatch(/^a\.zip: it is packed .*: unpack it/);
     const text = errorOf(() => detectFile(utf8("text"), "a.txt", 4));
-    expect(text.message).toMatch(/^a\.txt: superchunk does not recognize it: .* 74 65 78 74, not/);
+    expect(text.message).toMatch(
+      /^a\.txt: superchunk does not recognize it: it starts with 74 65 78 74, not/,
+    );
   });
 
   it("an unknown version is UNSUPPORTED, and the message lists the known ones", () => {

@@ -4,7 +4,7 @@
  */
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { isDailyBars } from "../../scan/columns.ts";
+import { isDailyBars } from "../../scan/daily-bars.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import type { SourceLocation } from "../pipeline.ts";

@@ -10,7 +10,7 @@ import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { PRODUCER_VERSION } from "../../parquet/file.ts";
 import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
-import { isDailyBars } from "../../scan/columns.ts";
+import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import { findMinuteBars } from "../sources/zipline.ts";
