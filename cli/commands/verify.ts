@@ -266,8 +266,9 @@ interface Outcome {
 }
 
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
-  const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
-  return isDamaged && outcome.isUnfollowed !== true
+  const { report, error } = outcome;
+  const isWrong = (report !== undefined && hasDamage(report)) || error?.isDamage === true;
+  return isWrong && outcome.isUnfollowed !== true
     ? {
         ...outcome,
         advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined),
@@ -356,7 +357,7 @@ function count({ dialect, report, error, isUnfollowed: skipped }: Outcome, total
     else totals.failed++;
   }
   if (report === undefined) return;
-  if (!report.ok) totals.damaged++;
+  if (!report.ok) totals[hasDamage(report) ? "damaged" : "failed"]++;
   else if (isBehind(report)) totals.behind++;
   else if (report.unchecked !== undefined) totals.partly++;
   totals.chunks += report.chunks;
@@ -370,6 +371,11 @@ function codesOf(report: VerifyReport | undefined, error: SuperchunkError | unde
   if (error !== undefined) return [error.code];
   const wrong = (report?.findings ?? []).filter(({ severity }) => severity === "error");
   return wrong.map(({ code }) => code);
+}
+
+/** False if the only errors are chunks that superchunk does not support: they may be whole. */
+function hasDamage({ ok, findings }: VerifyReport): boolean {
+  return !ok && findings.some(({ severity, code }) => severity === "error" && code !== "UNSUPPORTED");
 }
 
 /** True if the archive is undamaged, but its Zarr view shows an earlier state. */
@@ -405,7 +411,7 @@ function verdictLines(
 
 /** The verdict, padded to the common width. */
 function wordOf(report: VerifyReport): string {
-  if (!report.ok) return "DAMAGED";
+  if (!report.ok) return hasDamage(report) ? "DAMAGED" : "FAILED ";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }

@@ -36,3 +36,12 @@ it("if there are many, they are counted, the first are named, and JSON lists all
   const { archives } = JSON.parse((await runCli(["verify", at("a"), "--json"])).out);
   expect(archives[0].findings).toHaveLength(1200);
 });
+
+it("chunks that are not supported are not damage: FAILED, exit code 1, and no advice to repair", async () => {
+  const file = join(import.meta.dirname, "../../fixtures/hdf5/text.h5");
+  const { code, out } = await runCli(["verify", join(file, "bytes")]);
+  expect(code).toBe(1);
+  expect(out).toMatch(/^FAILED {3}.*\n {2}error UNSUPPORTED: .*not UTF-8/);
+  expect(out).toContain("1 not readable");
+  expect(out).not.toContain("repair");
+});
