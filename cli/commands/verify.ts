@@ -266,9 +266,8 @@ interface Outcome {
 }
 
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
-  const { report, error } = outcome;
-  const isWrong = (report !== undefined && hasDamage(report)) || error?.isDamage === true;
-  return isWrong && outcome.isUnfollowed !== true
+  const isDamaged = outcome.error?.isDamage ?? hasDamage(outcome.report);
+  return isDamaged && outcome.isUnfollowed !== true
     ? {
         ...outcome,
         advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined),
@@ -374,8 +373,8 @@ function codesOf(report: VerifyReport | undefined, error: SuperchunkError | unde
 }
 
 /** False if the only errors are chunks that superchunk does not support: they may be whole. */
-function hasDamage({ ok, findings }: VerifyReport): boolean {
-  return !ok && findings.some(({ severity, code }) => severity === "error" && code !== "UNSUPPORTED");
+function hasDamage(report: VerifyReport | undefined): boolean {
+  return codesOf(report, undefined).some((code) => code !== "UNSUPPORTED");
 }
 
 /** True if the archive is undamaged, but its Zarr view shows an earlier state. */

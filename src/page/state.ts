@@ -27,6 +27,8 @@ export function writeState({ archive, column, view, more }: State): string {
 /** The current state of the page, and its listeners. */
 export class Now {
   #state: State = readState(location.hash);
+  /** As it was last read or written: another one is a step that the page has yet to take. */
+  #hash = location.hash;
   readonly #listeners: (() => void)[] = [];
 
   constructor() {
@@ -51,13 +53,15 @@ export class Now {
   /** Changes details of the state, without a step in the history. */
   keep(more: Readonly<Record<string, string>>): void {
     const merged = { ...this.#state, more: { ...this.#state.more, ...more } };
-    if (writeState(merged) === writeState(this.#state)) return;
+    if (writeState(merged) === writeState(this.#state) || location.hash !== this.#hash) return;
     this.#state = merged;
     history.replaceState(undefined, "", writeState(merged));
+    this.#hash = location.hash;
   }
 
   #take(state: State): void {
     this.#state = state;
+    this.#hash = location.hash;
     for (const listener of this.#listeners) listener();
   }
 }

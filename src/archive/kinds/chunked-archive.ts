@@ -35,7 +35,6 @@ import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../
 import { readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
-import { listChunks } from "../read/list-chunks.ts";
 import type {
   ArrayArchive,
   BytesArchive,
@@ -206,8 +205,9 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     return this.parts.sequence.places(first, Math.min(end, this.nchunks), options.signal);
   }
 
-  listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
-    return listChunks(this.parts.pickles ?? this.parts.sequence, options);
+  async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
+    const { listChunks } = await import("../read/list-chunks.ts");
+    yield* listChunks(this.parts.pickles ?? this.parts.sequence, options);
   }
 
   /**

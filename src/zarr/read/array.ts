@@ -39,7 +39,6 @@ import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ChunkReading } from "./reading.ts";
-import { listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import type { ZarrVerifyReport } from "./verify.ts";
 
 // How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read chunks.
@@ -308,6 +307,7 @@ export class ZarrArray implements ReadableArray {
     const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
     const indexOf = numberChunks(this.model);
     const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
+    const { listStoredChunks } = await import("./stored-chunks.ts");
     for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, options.signal)) {
       const { start, shape, key, offset, nbytes: ctbytes, slot, version } = stored;
       // A shard may have slots for chunks outside the array.
@@ -322,6 +322,7 @@ export class ZarrArray implements ReadableArray {
   async *listMissing(options: LongOptions = {}): AsyncGenerator<AbsentChunk> {
     const indexOf = numberChunks(this.model);
     const { cache } = this.reading;
+    const { listMissingChunks } = await import("./stored-chunks.ts");
     for await (const chunk of listMissingChunks(this.store, this.model, cache, options.signal))
       yield { ...chunk, index: indexOf(chunk.start) };
   }
@@ -352,6 +353,7 @@ export class ZarrArray implements ReadableArray {
     };
     await runPooled(this.model.metadataKeys, STATS_AT_ONCE, ask, options.signal);
     let keys: string[] = [];
+    const { storedPositions } = await import("./stored-chunks.ts");
     for await (const position of storedPositions(this.store, this.model, options.signal)) {
       if (keys.push(this.model.chunkKey(position)) < STATS_AT_ONCE) continue;
       await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
