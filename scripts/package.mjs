@@ -64,6 +64,7 @@ const PARTS = [
   ["inflate", ["format/inflate"]],
   ["stream", ["codec/stream"]],
   ["nodes", ["view/view-tree"], ZARR],
+  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
   ["zarr", ZARR],
   // On demand: lists of chunks, and then documents of Zarr v2, verification, and why nothing opens at a path.
   ["stored-chunks", ["zarr/read/stored-chunks"]],
@@ -74,7 +75,7 @@ const PARTS = [
   ["pool", ["blosc"]],
   ["blosc2", ["blosc2/zarr-view"]],
   ["hdf5", ["hdf5/zarr-view"]],
-  ["live", ["archive/kinds/live-array"]],
+  ["live", ["archive/kinds/live-array", "open/follow"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
   ["write", ["edit/edit"]],
   ["convert", ["convert/run/convert", "convert/run/repair"]],
