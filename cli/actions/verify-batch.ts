@@ -7,7 +7,13 @@ import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { isSuperchunkError, type JsonValue, type SuperchunkError, stringifyJson } from "../../src/index.ts";
+import {
+  type ErrorCode,
+  isSuperchunkError,
+  type JsonValue,
+  SuperchunkError,
+  stringifyJson,
+} from "../../src/index.ts";
 import { repairArray, type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { inCommandWords, wrongUse } from "../failure.ts";
@@ -28,6 +34,7 @@ interface RecordLine {
   readonly ok: boolean;
   readonly dialect: string | null;
   readonly codes: readonly string[];
+  readonly isDamaged: boolean;
   /** True if not all of it was checked. */
   readonly partly: boolean;
   /** State of its files; see {@link stampOf}. */
@@ -249,6 +256,11 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
   };
 }
 
+/** False if the errors found in an archive are only chunks that superchunk does not support: they may be whole. */
+export function hasDamage(codes: readonly string[]): boolean {
+  return codes.length === 0 || codes.some((code) => code !== "UNSUPPORTED");
+}
+
 function parseLine(text: string): RecordLine | undefined {
   try {
     const { path, ok, dialect, error, findings, unchecked, files, notFollowed } = JSON.parse(text) as Record<
@@ -257,18 +269,22 @@ function parseLine(text: string): RecordLine | undefined {
     >;
     // A link that was not followed is looked at again.
     if (typeof path === "string" && notFollowed !== undefined)
-      return { path, ok: true, dialect: null, codes: [], partly: false, files: "" };
+      return { path, ok: true, dialect: null, codes: [], isDamaged: false, partly: false, files: "" };
     if (typeof path !== "string" || typeof ok !== "boolean") return undefined;
-    const named = [error, ...(Array.isArray(findings) ? (findings as unknown[]) : [])];
-    const codes = named.flatMap((each) => {
+    const codesIn = (each: unknown): ErrorCode[] => {
       const { code, severity } = (each ?? {}) as Record<string, unknown>;
-      return typeof code === "string" && severity !== "warning" ? [code] : [];
-    });
+      return typeof code === "string" && severity !== "warning" ? [code as ErrorCode] : [];
+    };
+    const [failed] = codesIn(error);
+    const found = (Array.isArray(findings) ? (findings as unknown[]) : []).flatMap(codesIn);
+    const isDamaged =
+      failed === undefined ? !ok && hasDamage(found) : new SuperchunkError(failed, "").isDamage;
     return {
       path,
       ok,
       dialect: typeof dialect === "string" ? dialect : null,
-      codes,
+      codes: failed === undefined ? found : [failed, ...found],
+      isDamaged,
       partly: unchecked !== undefined,
       files: typeof files === "string" ? files : undefined,
     };

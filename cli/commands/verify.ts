@@ -15,6 +15,7 @@ import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/no
 import {
   adviseOnSalvage,
   type BatchItem,
+  hasDamage,
   JOBS,
   openRecord,
   runBatch,
@@ -204,10 +205,9 @@ const NOTHING: Totals = {
 
 async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, context: Context): Promise<void> {
   if (item.kind === "kept") {
-    const { ok, path, codes } = item.line;
+    const { ok, path, codes, isDamaged } = item.line;
     const found = `${codes.join(", ")}; the report has the findings of the earlier run`;
-    if (!ok)
-      await context.out.verdict(`${isDamaged(codes) ? "DAMAGED" : "FAILED"}  ${printable(path)}  ${found}`);
+    if (!ok) await context.out.verdict(`${isDamaged ? "DAMAGED" : "FAILED"}  ${printable(path)}  ${found}`);
     return;
   }
   if (item.kind === "same" && options.onlyDamaged === true) return;
@@ -233,19 +233,14 @@ function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValu
 function countItem(item: BatchItem<Outcome>, totals: Totals): void {
   if (item.kind === "same") totals.same++;
   else if (item.kind === "kept") {
-    const { ok, dialect, codes, partly } = item.line;
+    const { ok, dialect, codes, isDamaged, partly } = item.line;
     totals.kept++;
     totals.archives++;
-    if (!ok) totals[isDamaged(codes) ? "damaged" : "failed"]++;
+    if (!ok) totals[isDamaged ? "damaged" : "failed"]++;
     else if (codes.includes("BEHIND")) totals.behind++;
     else if (partly) totals.partly++;
     tally(totals, dialect, codes);
   } else count(item.outcome, totals);
-}
-
-/** True for the codes of a damaged archive; the others could not be read. */
-function isDamaged(codes: readonly string[]): boolean {
-  return codes.length === 0 || codes.some((code) => new SuperchunkError(code as ErrorCode, "").isDamage);
 }
 
 function tally(totals: Totals, dialect: string | null | undefined, codes: Iterable<string>): void {
@@ -266,7 +261,7 @@ interface Outcome {
 }
 
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
-  const isDamaged = outcome.error?.isDamage ?? hasDamage(outcome.report);
+  const isDamaged = outcome.error?.isDamage ?? (outcome.report !== undefined && isWrong(outcome.report));
   return isDamaged && outcome.isUnfollowed !== true
     ? {
         ...outcome,
@@ -356,7 +351,7 @@ function count({ dialect, report, error, isUnfollowed: skipped }: Outcome, total
     else totals.failed++;
   }
   if (report === undefined) return;
-  if (!report.ok) totals[hasDamage(report) ? "damaged" : "failed"]++;
+  if (!report.ok) totals[isWrong(report) ? "damaged" : "failed"]++;
   else if (isBehind(report)) totals.behind++;
   else if (report.unchecked !== undefined) totals.partly++;
   totals.chunks += report.chunks;
@@ -372,9 +367,8 @@ function codesOf(report: VerifyReport | undefined, error: SuperchunkError | unde
   return wrong.map(({ code }) => code);
 }
 
-/** False if the only errors are chunks that superchunk does not support: they may be whole. */
-function hasDamage(report: VerifyReport | undefined): boolean {
-  return codesOf(report, undefined).some((code) => code !== "UNSUPPORTED");
+function isWrong(report: VerifyReport): boolean {
+  return !report.ok && hasDamage(codesOf(report, undefined));
 }
 
 /** True if the archive is undamaged, but its Zarr view shows an earlier state. */
@@ -410,7 +404,7 @@ function verdictLines(
 
 /** The verdict, padded to the common width. */
 function wordOf(report: VerifyReport): string {
-  if (!report.ok) return hasDamage(report) ? "DAMAGED" : "FAILED ";
+  if (!report.ok) return isWrong(report) ? "DAMAGED" : "FAILED ";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }

@@ -1,5 +1,5 @@
 /** What `verify` reports for archives with objects that belong to nothing. */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { temporaryFolder } from "../folder.ts";
@@ -44,4 +44,23 @@ it("chunks that are not supported are not damage: FAILED, exit code 1, and no ad
   expect(out).toMatch(/^FAILED {3}.*\n {2}error UNSUPPORTED: .*not UTF-8/);
   expect(out).toContain("1 not readable");
   expect(out).not.toContain("repair");
+});
+
+it("a resumed run counts what the report has as the run did that wrote it", async () => {
+  const text = join(import.meta.dirname, "../../fixtures/hdf5/text.h5/bytes");
+  await runCli(["create", at("b"), "--dtype", "<i4", "--shape", "10"]);
+  await runCli(["link", at("b")]);
+  const document = readFileSync(at("b/zarr.json"), "utf8");
+  writeFileSync(at("b/zarr.json"), document.replace('"int32"', '"uint32"'));
+  for (const [path, code, word] of [
+    [text, 1, "FAILED"],
+    [at("b"), 3, "DAMAGED"],
+  ] as const) {
+    const report = at(`${word}.jsonl`);
+    for (const options of [[], ["--resume"]]) {
+      const run = await runCli(["verify", path, "--report", report, ...options]);
+      expect([run.code, run.out.split(" ")[0]], options.join()).toEqual([code, word]);
+      expect(run.out.includes("the report has the findings of the earlier run")).toBe(options.length > 0);
+    }
+  }
 });
