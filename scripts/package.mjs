@@ -26,16 +26,14 @@ const ENTRIES = Object.values(manifest.exports)
 
 /** Packages that are bundled, so that a page may load the files without a bundler. */
 const BUNDLED = [
-  ...[
-    "@uwdata/flechette",
-    "fflate",
-    "hash-wasm",
-    "hyparquet",
-    "hyparquet-writer",
-    "pako",
-    "papaparse",
-    "uplot",
-  ],
+  "@uwdata/flechette",
+  "fflate",
+  "hash-wasm",
+  "hyparquet",
+  "hyparquet-writer",
+  "pako",
+  "papaparse",
+  "uplot",
 ];
 
 function isBundled(module) {

@@ -98,7 +98,8 @@ export function cutOf(frame: Frame): Cut {
 
 /** The data type that python-blosc2's `save_array` and `pack_tensor` store as an attribute: `[kind, shape, dtype]`. */
 function packedType({ attrs, typesize, path }: Frame): DType | undefined {
-  const [kind, , name] = (attrs["__pack_tensor__"] ?? []) as readonly JsonValue[];
+  const packed = attrs["__pack_tensor__"];
+  const [kind, , name] = Array.isArray(packed) ? (packed as readonly JsonValue[]) : [];
   if (kind !== "numpy" || typeof name !== "string") return undefined;
   const dtype = parseDType(name, path);
   return dtype.itemSize === typesize ? dtype : undefined;

@@ -116,8 +116,9 @@ export async function readFrame(
   };
   const { variable, chunks } = await readTail().catch(async (error: unknown) => {
     const { damaged = "stop", onDamage } = options;
-    if (damaged === "stop" || isSparse || nbytes === 0 || !isSuperchunkError(error)) throw error;
-    const found = await findChunks(read, { ...span, chunkBytes, nbytes });
+    const isLost = isSuperchunkError(error) && error.code !== "STALE";
+    if (damaged === "stop" || isSparse || nbytes === 0 || !isLost) throw error;
+    const found = await findChunks(read, { ...span, chunkBytes, nbytes }, options);
     if (found === undefined) throw error;
     onDamage?.({ path: read.path, holes: [], problems: [], lost: [found.lost] });
     return { variable: new Map<string, Uint8Array>(), chunks: found.chunks };
@@ -170,18 +171,23 @@ interface FrameTail {
 async function findChunks(
   file: FrameFile,
   { chunkBytes, nbytes, ...span }: ChunkSpan & { readonly chunkBytes: number; readonly nbytes: number },
+  options: StoreOptions,
 ): Promise<{ readonly chunks: readonly FrameChunk[]; readonly lost: string } | undefined> {
   const { first, end } = span;
   const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
-  const last = await file.part(end, Math.max(0, file.size - end)).catch(() => new Uint8Array(0));
-  const known = await chunksOf(file, last, span).catch(() => []);
+  const byIndex = async (): Promise<readonly FrameChunk[]> =>
+    chunksOf(file, await file.part(end, Math.max(0, file.size - end), options), span);
+  const known = await byIndex().catch((error: unknown): readonly FrameChunk[] => {
+    if (!isSuperchunkError(error)) throw error;
+    return [];
+  });
   const attributes = "attributes of variable length";
   if (known.length === count) return { chunks: known, lost: attributes };
   const there = Math.min(end, file.size);
   const chunks: FrameChunk[] = [];
   let offset = first;
-  for (; chunks.length < count && offset + HEADER2_LENGTH <= there; ) {
-    const bytes = await file.part(offset, HEADER2_LENGTH);
+  while (chunks.length < count && offset + HEADER2_LENGTH <= there) {
+    const bytes = await file.part(offset, HEADER2_LENGTH, options);
     const { ctbytes = 0, nbytes: own = 0 } = isBlosc2(bytes) ? (fieldsOf(bytes) ?? {}) : {};
     if (ctbytes < HEADER2_LENGTH || offset + ctbytes > there || own > chunkBytes) break;
     chunks.push({ key: file.key, offset, end: offset + ctbytes });
@@ -309,7 +315,8 @@ async function attributesOf(
 }
 
 function asJson(value: unknown): JsonValue | undefined {
-  if (value === null || /^(?:boolean|number|string|bigint)$/.test(typeof value)) return value as JsonValue;
+  if (value === null || typeof value === "boolean" || typeof value === "string") return value;
+  if (typeof value === "number" || typeof value === "bigint") return value;
   if (Array.isArray(value)) {
     const list = (value[0] === TUPLE ? value.slice(1) : value).map(asJson);
     return list.includes(undefined) ? undefined : (list as readonly JsonValue[]);

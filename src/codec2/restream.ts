@@ -1,6 +1,6 @@
 /**
  * Converts Blosc2 chunks to Blosc1: one chunk, or one for each block. Compressed streams are copied; only runs, blocks of one value, and
- * blocks with filters that Blosc1 lacks are encoded again.
+ * blocks with filters that Blosc1 lacks are encoded again; streams of one repeated value are written here.
  */
 import { at, joinBytes } from "../bytes/arrays.ts";
 import {

@@ -265,6 +265,7 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
+/** Endings of packed files. */
 const PACKED = /\.(?:zip|npz|t?gz|tar|bz2|xz|zst)$/i;
 
 /**
@@ -286,7 +287,7 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
       other !== undefined
         ? `it is ${other}, which superchunk does not change: convert it, and change the copy`
         : rows !== undefined
-          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one of its rows, append adds them`
+          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one from its rows, and append adds them to one`
           : PACKED.test(name)
             ? "it is packed (zip, …): unpack it"
             : `superchunk does not recognize it: it starts with ${error.details.found}, not with "blpk"`;

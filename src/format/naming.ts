@@ -73,4 +73,4 @@ export const V2_DOCUMENTS = {
 } as const;
 
 /** Documents that make a folder a Zarr node: of version 3, and of version 2. */
-export const ZARR_DOCUMENTS: readonly string[] = ["zarr.json", ".zarray", ".zgroup"];
+export const ZARR_DOCUMENTS: readonly string[] = ["zarr.json", V2_DOCUMENTS.array, V2_DOCUMENTS.group];

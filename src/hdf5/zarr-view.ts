@@ -50,7 +50,8 @@ export class Hdf5Store implements ReadableStore {
   readonly #nodes = new Map<string, Promise<Node | undefined>>();
   /** Lengths of unlimited dimensions of netCDF, by the address of their scales. */
   readonly #lengths = new Map<number, Promise<number>>();
-  #isNetcdf: Promise<boolean> | undefined;
+  /** True if netCDF wrote the file. Known once the root was read, which comes before all members. */
+  #isNetcdf = false;
 
   constructor(file: Hdf5File) {
     this.#file = file;
@@ -160,9 +161,9 @@ export class Hdf5Store implements ReadableStore {
    */
   async #attributes(path: string, object: Hdf5Dataset | Hdf5Group): Promise<JsonObject> {
     const isScale = object.attrs["CLASS"] === "DIMENSION_SCALE";
-    const inside = isScale && (await this.#isOfNetcdf()) ? ["CLASS", "NAME"] : [];
+    const ofScales = isScale && this.#isNetcdf ? ["CLASS", "NAME"] : [];
     const attrs = Object.fromEntries(
-      Object.entries(object.attrs).filter(([name]) => !OF_NETCDF.test(name) && !inside.includes(name)),
+      Object.entries(object.attrs).filter(([name]) => !OF_NETCDF.test(name) && !ofScales.includes(name)),
     );
     if (object.kind === "group") return attrs;
     const { shape, scales } = object;
@@ -238,6 +239,7 @@ export class Hdf5Store implements ReadableStore {
       throw new SuperchunkError(error.code, error.summary, { ...error.details, path: this.describe(path) });
     });
     above.add(address);
+    if (path === "") this.#isNetcdf = "_NCProperties" in object.attrs;
     if (object.kind === "group") return { object, above, address };
     const grown = await this.#grown(object, address);
     let shown: Promise<ShownArray> | undefined;
@@ -253,18 +255,12 @@ export class Hdf5Store implements ReadableStore {
     const { maxShape, attrs, shape } = dataset;
     const own = attrs["CLASS"] === "DIMENSION_SCALE" && shape.length === 1 ? [address] : [];
     const scales = own.length > 0 ? own : dataset.scales;
-    if (!maxShape.includes(undefined) || scales.length === 0) return dataset;
-    if (!(await this.#isOfNetcdf())) return dataset;
+    if (!this.#isNetcdf || !maxShape.includes(undefined) || scales.length === 0) return dataset;
     const lengths = shape.map(async (length, d) => {
       const scale = maxShape[d] === undefined ? scales[d] : undefined;
       return scale === undefined ? length : Math.max(length, await this.#lengthOf(scale));
     });
     return { ...dataset, shape: await Promise.all(lengths) };
-  }
-
-  #isOfNetcdf(): Promise<boolean> {
-    this.#isNetcdf ??= readObject(this.#file, this.#file.root).then(({ attrs }) => "_NCProperties" in attrs);
-    return this.#isNetcdf;
   }
 
   /** The length of a dimension of netCDF, by its scale. */
@@ -275,14 +271,19 @@ export class Hdf5Store implements ReadableStore {
     const read = (address: number): Promise<Hdf5Dataset | undefined> =>
       readObject(this.#file, address).then(
         (found) => (found.kind === "dataset" ? found : undefined),
-        () => undefined,
+        (error: unknown) => {
+          if (!isSuperchunkError(error)) throw error;
+          return undefined;
+        },
       );
     const length = read(scale).then(async (found) => {
-      const users = [...(found?.users ?? []), { address: scale, dimension: 0 }];
-      const along = users.map(async (each) => (await read(each.address))?.shape.at(each.dimension) ?? 0);
-      return Math.max(...(await Promise.all(along)));
+      const along = (found?.users ?? []).map(
+        async ({ address, dimension }) => (await read(address))?.shape.at(dimension) ?? 0,
+      );
+      return Math.max(found?.shape[0] ?? 0, ...(await Promise.all(along)));
     });
     this.#lengths.set(scale, length);
+    length.catch(() => this.#lengths.delete(scale));
     return length;
   }
 

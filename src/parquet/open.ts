@@ -9,17 +9,25 @@ import type { ReadableStore } from "../store/types.ts";
 const kept = <Value>(value: Value): Value => value;
 /** Keeps dates as counts, and strings as bytes. */
 const PARSERS: Partial<ParquetParsers> = {
-  ...{ timestampFromMilliseconds: kept, timestampFromMicroseconds: kept, timestampFromNanoseconds: kept },
-  ...{ dateFromDays: kept, stringFromBytes: kept, jsonFromBytes: kept, uuidFromBytes: kept },
-  ...{ geometryFromBytes: kept, geographyFromBytes: kept },
+  timestampFromMilliseconds: kept,
+  timestampFromMicroseconds: kept,
+  timestampFromNanoseconds: kept,
+  dateFromDays: kept,
+  stringFromBytes: kept,
+  jsonFromBytes: kept,
+  uuidFromBytes: kept,
+  geometryFromBytes: kept,
+  geographyFromBytes: kept,
 };
 
 interface Brotli {
   brotliDecompressSync(input: Uint8Array, options: { readonly maxOutputLength: number }): Uint8Array;
 }
-const { process } = globalThis as { process?: { getBuiltinModule?(name: string): Brotli } };
 /** Node.js decodes brotli; browsers do not. */
-const BROTLI = process?.getBuiltinModule?.("node:zlib").brotliDecompressSync;
+function findBrotli(): Brotli["brotliDecompressSync"] | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?(name: string): Brotli | undefined } };
+  return process?.getBuiltinModule?.("node:zlib")?.brotliDecompressSync;
+}
 
 /** A page of the codec that preceded `LZ4_RAW`: Hadoop put two lengths before each block, other writers did not. */
 function decodeOldLz4(input: Uint8Array, length: number): Uint8Array {
@@ -46,6 +54,7 @@ export async function openParquet(
   const size = (await store.stat(key, { signal }))?.size;
   if (size === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   await Promise.all([prepare("lz4"), prepare("zstd")]);
+  const brotli = findBrotli();
   try {
     return await parquetScan({
       file: {
@@ -61,9 +70,9 @@ export async function openParquet(
         ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
         LZ4: decodeOldLz4,
         GZIP: (input) => gunzipSync(input),
-        ...(BROTLI === undefined
+        ...(brotli === undefined
           ? {}
-          : { BROTLI: (input, length) => BROTLI(input, { maxOutputLength: length + 1 }) }),
+          : { BROTLI: (input, length) => brotli(input, { maxOutputLength: length + 1 }) }),
       },
       parsers: PARSERS,
       utf8: false,

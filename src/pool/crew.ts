@@ -1,6 +1,6 @@
 /**
- * The workers of a pool: started on demand, each with at most two jobs, so that no worker waits for its next message. Knows workers of
- * browsers and threads of Node.js; must not know what jobs are about.
+ * The workers of a pool, and the messages to and from them. Workers are started on demand, each with at most two jobs, so that none waits
+ * for its next message. Knows workers of browsers and threads of Node.js; must not know chunks.
  */
 import type { ModuleName } from "../codec/kernel-module.ts";
 import type { DecodeOptions } from "../codec/types.ts";
@@ -241,7 +241,7 @@ function importingWorker(file: string): PoolWorker {
   return worker;
 }
 
-// The messages between a pool and its workers. Must not know workers.
+// The messages between a pool and its workers.
 
 /** A `Worker` of a browser, Deno or Bun, or one of `node:worker_threads`. */
 export interface PoolWorker {

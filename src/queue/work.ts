@@ -88,6 +88,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
       const isFinal = FINAL.has(code) || job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
       onJob?.({ ...read, failure: message, isFinal });
       if (FINAL.has(code)) throw new UnrecoverableError(message);
+      if (code === "IO") plans.drop(read.id);
       if (code === "NO_SPACE" || code === "READ_ONLY") {
         failure ??= error;
         stop.abort();
@@ -219,6 +220,14 @@ class OpenPlans {
     // A plan that cannot be opened now may be available at the next try.
     opening.catch(() => this.#open.delete(id));
     return opening;
+  }
+
+  /** The next job opens the plan again: after a failed sync, objects of an open one may never become durable. */
+  drop(id: string): void {
+    const known = this.#open.get(id);
+    if (known === undefined) return;
+    this.#open.delete(id);
+    this.#closing.push(known);
   }
 
   async close(): Promise<void> {

@@ -19,7 +19,7 @@ export interface KnownCell {
 
 /** The indexed facts of a column. */
 export interface IndexedColumn {
-  /** How the bytes are read, from {@link stateOf}. */
+  /** How the bytes are read, from {@link fingerprintOf}. */
   readonly state: string;
   /** By the number of the chunk. */
   readonly cells: Map<number, KnownCell>;

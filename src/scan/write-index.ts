@@ -3,6 +3,7 @@
  *
  * @see FORMAT.md [FI]
  */
+import { addTo } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { isWritable } from "../store/types.ts";
 import {
@@ -94,7 +95,7 @@ export async function writeIndex(
   let done = 0;
   // Fields of one struct are read together.
   const groups = new Map<ScanArray, Indexed[]>();
-  for (const each of indexed) groups.set(each.column.array, [...(groups.get(each.column.array) ?? []), each]);
+  for (const each of indexed) addTo(groups, each.column.array, each);
   for (const group of groups.values())
     for (const lot of lotsOf(group)) {
       await readLot(group, lot, rows, signal);

@@ -62,6 +62,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["info", "-"], 1, "write it to a file first"],
     [["convert", array, "-"], 2, '"superchunk cat" prints to stdout'],
     [["convert", array, at("b.zarr"), "--column", "close"], 2, "it has no columns; leave out --column"],
+    [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {
     const failed = await runCli(argv);

@@ -21,7 +21,7 @@ for (const [name, wrap] of Object.entries(WRAPPERS)) {
 const BYTES = Uint8Array.from({ length: 1000 }, (_, i) => i % 251);
 
 describe("a wrapper", () => {
-  it("has the capabilities of what it wraps and no others", () => {
+  it("has the capabilities of what it wraps and no others", async () => {
     const memory = new MemoryStore();
     const reader: ReadableStore = {
       describe: (key) => key,
@@ -35,6 +35,8 @@ describe("a wrapper", () => {
       expect(isWritable(wrapped)).toBe(false);
     }
     expect(isWritable(withCounting(memory).store)).toBe(true);
+    const sized = withCoalescing({ ...reader, readsToStat: true, sizeOf: async (key) => key.length });
+    expect([sized.readsToStat, await sized.sizeOf?.("four")]).toEqual([true, 4]);
   });
 });
 

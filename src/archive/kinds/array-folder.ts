@@ -5,7 +5,7 @@
 import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
-import { parseJson } from "../../format/json.ts";
+import { isObject, parseJson } from "../../format/json.ts";
 import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -116,15 +116,14 @@ export async function readAttributes(
   options: OpenOptions,
 ): Promise<JsonObject | undefined> {
   const bytes = await store.get(key, options);
-  return bytes === undefined || bytes.length === 0
-    ? bytes && {}
-    : parseAttributes(bytes, store.describe(key));
+  if (bytes === undefined) return undefined;
+  return bytes.length === 0 ? {} : parseAttributes(bytes, store.describe(key));
 }
 
 /** User attributes as stored at `path`. Throws `BAD_FIELD`. */
 export function parseAttributes(bytes: Uint8Array, path: string): JsonObject {
   const value = parseJson(bytes, path);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  if (isObject(value)) return value;
   throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", {
     path,
     field: "attributes",

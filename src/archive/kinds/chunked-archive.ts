@@ -211,7 +211,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   /**
-   * Yields the decoded bytes in stored order, chunk by chunk: views valid until the next is requested, or with `keep` arrays.
+   * Yields the decoded bytes in stored order, chunk by chunk: views, valid until the next one is requested; with `keep`, separate arrays.
    */
   protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     this.assertReadable();

@@ -56,7 +56,7 @@ export interface FileParts {
 /** Makes the archive of a file whose chunks and metadata have been found: an array if its metadata describe one. */
 export async function showFile(file: FileParts, options: OpenOptions): Promise<ArrayArchive | BytesArchive> {
   const { store, key, dialect, sequence } = file;
-  const metadata = objectOrEmpty(file.metadata);
+  const metadata = metadataObject(file.metadata);
   const parts: ArchiveParts = {
     dialect,
     store,
@@ -84,7 +84,7 @@ function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect 
 }
 
 /** Metadata can be any JSON value; one that is not an object is wrapped. */
-export function objectOrEmpty(value: JsonValue | undefined): JsonObject {
+export function metadataObject(value: JsonValue | undefined): JsonObject {
   if (value === undefined) return {};
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   return { metadata: value };

@@ -1,6 +1,6 @@
 /**
  * A chunk sequence: one run of decoded bytes, cut into chunks that are stored somewhere. Also the simplest one, a
- * carray's folder: `data/__N.blp` from 0, each with one chunk after a 16-byte header.
+ * carray's folder: `data/__N.blp` from 0, each with one chunk after a 16-byte header, which is checked here.
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */

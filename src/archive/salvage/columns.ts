@@ -45,12 +45,7 @@ type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
 
 /** Finds the chunks of a carray: each file's name gives the chunk's position. */
 export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind): Promise<FoundColumn> {
-  const numbers: number[] = [];
-  for await (const { name, kind } of store.list(facts.key)) {
-    const number = kind === "object" ? parseCarrayChunkName(name) : undefined;
-    if (number !== undefined) numbers.push(number);
-  }
-  const highest = numbers.reduce((most, number) => Math.max(most, number), -1);
+  const numbers = await numbersIn(store, facts.key, parseCarrayChunkName);
   const keyOf = (index: number): string => joinKey(facts.key, carrayChunkName(index));
   const candidateOf = async (index: number): Promise<Candidate & { nbytes?: number }> => {
     const key = keyOf(index);
@@ -78,7 +73,7 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind
   };
   const candidates = new Map<number, Candidate & { nbytes?: number }>();
   const chunkBytes = facts.chunkBytes ?? (await fullLength(numbers, candidateOf));
-  const count = countOf(facts.nbytes, chunkBytes) ?? highest + 1;
+  const count = countOf(facts.nbytes, chunkBytes) ?? (numbers.at(-1) ?? -1) + 1;
   for (let index = 0; index < count; index++) {
     facts.long.signal?.throwIfAborted();
     candidates.set(index, await candidateOf(index));
@@ -89,14 +84,14 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind
   return { slots, chunkBytes, unplaced: left, problems: [] };
 }
 
-/** Decoded bytes of a full chunk: the size of the first readable one; if only the last one is readable, its size. */
+/** Decoded bytes of a full chunk, of those with these ascending numbers: the size of the first readable one; if only the last one is readable, its size. */
 async function fullLength(
   numbers: readonly number[],
   candidateOf: (index: number) => Promise<{ readonly nbytes?: number }>,
 ): Promise<number> {
-  const highest = Math.max(...numbers);
+  const highest = numbers.at(-1) ?? -1;
   let most = 0;
-  for (const number of [...numbers].sort((a, b) => a - b)) {
+  for (const number of numbers) {
     const { nbytes = 0 } = await candidateOf(number);
     if (nbytes > 0 && number < highest) return nbytes;
     most = Math.max(most, nbytes);

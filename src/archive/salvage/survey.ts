@@ -13,7 +13,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import { FILLED, isNumpy, objectOrEmpty, showFile } from "../open/open-file.ts";
+import { FILLED, isNumpy, metadataObject, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";
 import { isFlaw } from "./chunk-check.ts";
 import { type FoundColumn, findBloscpackChunks } from "./columns.ts";
@@ -216,7 +216,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
-  const metadata = givenMetadata(objectOrEmpty(file.metadata), options);
+  const metadata = givenMetadata(metadataObject(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(
       "INCOMPLETE",

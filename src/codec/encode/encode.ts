@@ -107,7 +107,7 @@ export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Ui
  * Like {@link encodeSync}, into the caller's buffer. Returns the part of it that is the chunk.
  *
  * @param out 16 bytes more than the data are always enough; bytes after the chunk are not touched, unless it
- * is memory of {@link encodePlaces}; must not overlap `data`
+ * is memory of {@link encodeIntoPlaces}; must not overlap `data`
  * @throws as encodeSync, and LIMIT if `out` is too short
  */
 export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {

@@ -72,16 +72,26 @@ export interface PlannedSource {
   readonly fingerprint: string;
 }
 
-/** Opens and plans a source. Throws a refusal, and errors of opening and planning. */
+/** Opens and plans a source. Throws errors of opening and planning. */
+export async function planSource(
+  item: SourceItem,
+  place: Place,
+  target: Target,
+  options: ConvertOptions,
+): Promise<SourceRun> {
+  const source = await item.open(options.signal);
+  if (options.columns !== undefined && !place.isMember) refuseColumns(source);
+  return target.plan(source, place, options);
+}
+
+/** Opens and plans a source that is converted. Throws a refusal too. */
 export async function planItem(
   item: SourceItem,
   place: Place,
   target: Target,
   options: ConvertOptions,
 ): Promise<PlannedSource> {
-  const source = await item.open(options.signal);
-  if (options.columns !== undefined && !place.isMember) refuseColumns(source);
-  const run = await target.plan(source, place, options);
+  const run = await planSource(item, place, target, options);
   if (run.refusal !== undefined) throw run.refusal;
   const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
   return { run, fingerprint: await digestOf(facts) };
@@ -89,12 +99,12 @@ export async function planItem(
 
 /** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
 function refuseColumns(source: OpenedSource): void {
-  const isWhole =
+  const hasNoColumns =
     source.kind === "bytes" ||
     (source.kind === "array" &&
       source.dtype.kind !== "struct" &&
       !("columnNames" in source && source.columnNames.length > 0));
-  if (!isWhole) return;
+  if (!hasNoColumns) return;
   const details = { path: source.store.describe(source.path), field: "columns" };
   throw new SuperchunkError("BAD_ARGUMENT", "it has no columns; leave out {columns}", details);
 }

@@ -48,7 +48,7 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { conversionOf, placeAt, type SourceList } from "./conversion.ts";
+import { conversionOf, placeAt, planSource, type SourceList } from "./conversion.ts";
 import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
@@ -95,8 +95,7 @@ export async function* planConversion(
     const { path, node, notes } = item;
     const where = { path, node, notes };
     try {
-      const opened = await item.open(options.signal);
-      const run = await target.plan(opened, placeAt(destination, node, items.length), own);
+      const run = await planSource(item, placeAt(destination, node, items.length), target, own);
       yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
     } catch (error) {
       if (!isTree) throw error;

@@ -110,14 +110,6 @@ export function matchLength(a: usize, b: usize, end: usize): usize {
   return longMatchLength(a, b, end);
 }
 
-/** The end of a match at `at`; `differs` are the differences of its first eight bytes, of which some are equal. */
-// @ts-ignore: decorator
-@inline
-export function endOf(differs: u64, from: usize, at: usize, end: usize): usize {
-  if (differs != 0) return at + <usize>(ctz(differs) >> 3);
-  return at + longMatchLength(from, at, end);
-}
-
 /** The same if the first eight are equal. */
 // @ts-ignore: decorator
 @inline
@@ -133,4 +125,12 @@ function longMatchLength(a: usize, b: usize, end: usize): usize {
     at += 16;
   }
   return min(at, end) - b;
+}
+
+/** The end of a match at `at`; `differs` are the differences of its first eight bytes: 0 if all are equal. */
+// @ts-ignore: decorator
+@inline
+export function endOf(differs: u64, from: usize, at: usize, end: usize): usize {
+  if (differs != 0) return at + <usize>(ctz(differs) >> 3);
+  return at + longMatchLength(from, at, end);
 }

@@ -68,11 +68,12 @@ export function withHeads(store: ReadableStore): ReadableStore {
     async getHeads(keys, length, options) {
       const found = new Array<ObjectHead | undefined>(keys.length);
       const readEach = async ([i, key]: [number, string], signal: AbortSignal): Promise<void> => {
-        const info = length > 0 ? undefined : await store.stat(key, { signal });
-        found[i] =
-          length > 0
-            ? await readBeginning(store, key, length, { signal })
-            : info && { bytes: new Uint8Array(0), info };
+        if (length > 0) {
+          found[i] = await readBeginning(store, key, length, { signal });
+          return;
+        }
+        const info = await store.stat(key, { signal });
+        found[i] = info && { bytes: new Uint8Array(0), info };
       };
       await runPooled(keys.entries(), HEADS_AT_ONCE, readEach, options?.signal);
       return found;

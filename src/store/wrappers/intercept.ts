@@ -78,6 +78,7 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   if (inner.pinsVersions !== undefined)
     Object.defineProperty(wrapped, "pinsVersions", { enumerable: true, get: () => inner.pinsVersions });
   if (inner.readsToStat !== undefined) wrapped.readsToStat = inner.readsToStat;
+  if (inner.sizeOf !== undefined) wrapped.sizeOf = inner.sizeOf.bind(inner);
   if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
   if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
   const { claim } = inner as Partial<WritableStore>;

@@ -209,7 +209,8 @@ export class BloscpackFile extends QueuedEditor {
     const { itemSize } = this.dtype;
     const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
     const edits = valuesSet === 0 ? [] : editsOf(facts, extents, new Uint8Array(itemSize));
-    const chunks = new Set([...edits].map(({ index }) => index));
+    const chunks = new Set<number>();
+    for (const { index } of edits) chunks.add(index);
     const sizes = [...chunks].map((index) => Math.min(chunkSize, nbytes - index * chunkSize));
     return { chunksRewritten: chunks.size, nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0) };
   }

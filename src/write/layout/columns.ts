@@ -1,5 +1,5 @@
 /** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
-import { elementsOf } from "../../bytes/arrays.ts";
+import { addTo, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
@@ -131,8 +131,7 @@ const PROBE = "superchunk-probe";
 export async function assertApart(store: WritableStore, folders: readonly string[]): Promise<void> {
   const alike = new Map<string, string[]>();
   for (const folder of folders) {
-    const plain = folder.normalize("NFC").toLowerCase();
-    alike.set(plain, [...(alike.get(plain) ?? []), folder]);
+    addTo(alike, folder.normalize("NFC").toLowerCase(), folder);
   }
   for (const names of alike.values())
     for (const [i, folder] of names.entries())
