@@ -80,7 +80,7 @@ export {
 export type { CreateZarrOptions, ZarrSpecification } from "./zarr/write/create.ts";
 export type { ShardRecovery } from "./zarr/write/recover-shard.ts";
 export type { ShardReservation, WrittenSlot } from "./zarr/write/reserve.ts";
-export type { ShardValues as ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
+export type { SelectionValues as ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
 export type {
   ChunkOrder,
   SetOptions,

@@ -1,7 +1,7 @@
 /**
  * Verifies many archives: finds more while it verifies, several at a time, reports them in order, and writes a record.
  *
- * Knows how a batch runs; must not know what is printed.
+ * Knows how a batch runs, and what `repair` could save of an archive; must not know how outcomes are printed.
  */
 import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
@@ -234,7 +234,7 @@ interface BatchRecord {
 export async function openRecord(path: string, resume: boolean): Promise<BatchRecord> {
   const kept = new Map<string, RecordLine>();
   let end = 0;
-  const { size } = (resume ? await stat(path).catch(() => undefined) : undefined) ?? {};
+  const size = resume ? (await stat(path).catch(() => undefined))?.size : undefined;
   if (size !== undefined) {
     const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
     for await (const text of lines) {

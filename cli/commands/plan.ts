@@ -214,7 +214,7 @@ export function addRun(program: Command, context: Context): void {
     )
     .option("--jobs <n>", "tasks to run at the same time (default: 4)", parseCount)
     .option("--retry-failed", "run tasks again that failed permanently, after their cause is fixed")
-    .option("--exit-zero", "exit with 0 if the rest can only fail again; finish names it")
+    .option("--exit-zero", "exit with 0 if every task that failed would fail again; finish names them")
     .addOption(
       new Option(
         "--queue <url>",
@@ -230,7 +230,8 @@ The share is taken from the environment of Slurm arrays, indexed Kubernetes Jobs
 runs twice writes the same bytes. Exit code 1: a task failed; 3: an archive is
 damaged, also if an earlier run found that. "finish" leaves out archives that
 fail in every run, and names them. Schedulers that try a failed share again, or
-wait until it succeeds, need --exit-zero: only what may pass is then a failure.
+wait until it succeeds, need --exit-zero: then only tasks that another run may
+do count as failed.
 
 Examples:
   superchunk run plan.json

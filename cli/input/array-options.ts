@@ -1,4 +1,4 @@
-/** Options for chunks, compression and places of an array of superchunks. Knows text only. */
+/** Options for chunks, compression, places, attributes and values of an array of superchunks. Knows text only. */
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {

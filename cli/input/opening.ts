@@ -1,4 +1,4 @@
-/** Opens a typed path or address: an archive, or a Zarr array or group, also inside of a hierarchy. */
+/** Opens a typed path or address: an archive, or a Zarr array or group, also inside of a hierarchy; and chooses its columns. */
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";

@@ -46,8 +46,8 @@ export async function openTableRows(
   const file = await openTableFile(name, { as, columns, signal });
   if (as === undefined && file.dtype.kind === "struct") {
     const [rows = 0] = file.shape;
-    const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
-    context.message(`${name}: ${formatPlural(rows, "row")} of ${columns.join(", ")}`);
+    const shown = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
+    context.message(`${name}: ${formatPlural(rows, "row")} of ${shown.join(", ")}`);
   }
   for (const note of file.notes) context.message(`${name}: ${note}`);
   return {

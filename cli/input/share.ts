@@ -23,16 +23,22 @@ export function shareOf(
   const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
   const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
   const [last, count] = [numberOf("SLURM_ARRAY_TASK_MAX"), numberOf("SLURM_ARRAY_TASK_COUNT")];
-  if (id !== undefined && shares === undefined && last !== undefined && (last - first) / step + 1 !== count)
+  const hasGaps = last !== undefined && count !== undefined && (last - first) / step + 1 !== count;
+  if (id !== undefined && shares === undefined && hasGaps)
     throw wrongUse(
       "shares",
       "the Slurm array has gaps, so its tasks are not shares; to run what is left, use an array without gaps, such as 1-10",
     );
   // With --shares, an array may be one of several: 1-1000, then 1001-2000.
-  const among = shares === undefined ? (Number(id) - first) / step : Number(id) - Math.min(first, 1);
+  const inSlurm =
+    id === undefined
+      ? undefined
+      : shares === undefined
+        ? (id - first) / step + 1
+        : id - Math.min(first, 1) + 1;
   const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
   const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
-    ["SLURM_ARRAY_TASK_ID", id === undefined ? undefined : among + 1, count],
+    ["SLURM_ARRAY_TASK_ID", inSlurm, count],
     [
       "AWS_BATCH_JOB_ARRAY_INDEX",
       batch === undefined ? undefined : batch + 1,

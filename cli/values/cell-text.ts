@@ -9,9 +9,17 @@ import { type DType, type TimeUnit, toJsonValue } from "../../src/index.ts";
 
 export const NOT_A_TIME: bigint = -(2n ** 63n);
 
-/** Units of the time of day: decimals of the second; -1 for minutes, -2 for hours. */
-const DIGITS: Partial<Record<TimeUnit, number>> = {
-  ...{ h: -2, m: -1, s: 0, ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 },
+/** Units below a day: number per day, and decimals of the second. */
+const PARTS: Partial<Record<TimeUnit, { readonly perDay: bigint; readonly digits: number }>> = {
+  h: { perDay: 24n, digits: -2 },
+  m: { perDay: 1440n, digits: -1 },
+  s: { perDay: 86_400n, digits: 0 },
+  ms: { perDay: 86_400n * 10n ** 3n, digits: 3 },
+  us: { perDay: 86_400n * 10n ** 6n, digits: 6 },
+  ns: { perDay: 86_400n * 10n ** 9n, digits: 9 },
+  ps: { perDay: 86_400n * 10n ** 12n, digits: 12 },
+  fs: { perDay: 86_400n * 10n ** 15n, digits: 15 },
+  as: { perDay: 86_400n * 10n ** 18n, digits: 18 },
 };
 
 const NAMES: Readonly<Record<TimeUnit, string>> = {
@@ -31,10 +39,10 @@ export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): s
     return `${formatYear(year)}-${pad(modulo(count, 12n) + 1n)}`;
   }
   if (unit === "W") return formatDays(count * 7n);
-  const digits = DIGITS[unit];
-  if (digits === undefined) return formatDays(count);
-  const perDay = digits < 0 ? 24n * 60n ** BigInt(digits + 2) : 86_400n * 10n ** BigInt(digits);
-  return `${formatDays(floorDivide(count, perDay))}T${formatTime(modulo(count, perDay), digits)}`;
+  const part = PARTS[unit];
+  if (part === undefined) return formatDays(count);
+  const time = modulo(count, part.perDay);
+  return `${formatDays(floorDivide(count, part.perDay))}T${formatTime(time, part.digits)}`;
 }
 
 /** The count and the name of its unit, `5 nanoseconds`; `NaT`. */
@@ -143,7 +151,7 @@ export function formatValue(value: unknown, dtype: DType): string {
 
 /** A text for a column of `S`, whose bytes the library takes as characters of Latin-1: those of UTF-8. */
 export function utf8InLatin(text: string): string {
-  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+  return Buffer.from(text).toString("latin1");
 }
 
 /** The shortest decimal that reads back as the same value in its own precision; `nan`, `inf`, `-inf`. */

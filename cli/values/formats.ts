@@ -76,20 +76,19 @@ function* rowCells(batch: RowBatch, sources: readonly ValueSource[]): Generator<
   for (let at = 0; at < rows; at += ROWS_AT_ONCE) {
     const length = Math.min(ROWS_AT_ONCE, rows - at);
     yield Array.from({ length }, (_, i) =>
-      cellsOfRow(batch.lists, sources, { row: at + i, rows, push: pushPrintable }),
+      cellsOfRow(batch.lists, sources, { row: at + i, rows }, pushPrintable),
     );
   }
 }
+
+type PushCells = typeof pushCells;
 
 /** The cells of one of `rows` rows. */
 function cellsOfRow(
   lists: readonly ValueList[],
   sources: readonly ValueSource[],
-  {
-    row,
-    rows,
-    push = pushCells,
-  }: { readonly row: number; readonly rows: number; readonly push?: typeof pushCells },
+  { row, rows }: { readonly row: number; readonly rows: number },
+  push: PushCells = pushCells,
 ): string[] {
   const cells: string[] = [];
   sources.forEach((source, s) => {
@@ -100,9 +99,9 @@ function cellsOfRow(
   return cells;
 }
 
-const pushPrintable: typeof pushCells = (value, dtype, path, cells) => {
+const pushPrintable: PushCells = (value, dtype, shape, cells) => {
   const first = cells.length;
-  pushCells(value, dtype, path, cells);
+  pushCells(value, dtype, shape, cells);
   if (typeof value === "number" || typeof value === "bigint") return;
   for (let c = first; c < cells.length; c++) cells[c] = printable(cells[c] ?? "");
 };

@@ -209,7 +209,7 @@ function* neighbours(chunks: readonly number[]): Generator<{ readonly first: num
   if (run !== undefined) yield run;
 }
 
-export function rowsOfShard(
+export function viewRowsOf(
   { store, path }: Pick<ArrayWriter["root"], "path"> & { readonly store: ReadableStore },
   columns: ArrayWriter["columns"],
   chunklen: number,

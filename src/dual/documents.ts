@@ -202,7 +202,7 @@ function listAt(value: JsonValue | undefined, name: string): readonly JsonValue[
 }
 
 /** Reads a document. Returns undefined if there is none, and `document: undefined` if it is damaged. */
-export async function readRootDocument(
+export async function readDocumentAt(
   store: ReadableStore,
   key: string,
 ): Promise<{ readonly document: JsonValue | undefined } | undefined> {
@@ -310,7 +310,7 @@ export async function removeUnlikeDocuments(
 ): Promise<void> {
   const unlike: string[] = [];
   for (const [key, bytes] of documents) {
-    const stored = await readRootDocument(store, key);
+    const stored = await readDocumentAt(store, key);
     const own = parseJson(bytes, key);
     const isGroup = key === documents.at(-1)?.[0] && documents.length > 1;
     if (stored !== undefined && !isGroup && !isAlike(stored.document, own)) unlike.push(key);
@@ -338,7 +338,7 @@ export async function isForeign(
 ): Promise<boolean> {
   for (const name of OTHER_DOCUMENTS)
     if ((await store.stat(joinKey(path, node, name))) !== undefined) return true;
-  const stored = await readRootDocument(store, joinKey(path, node, "zarr.json"));
+  const stored = await readDocumentAt(store, joinKey(path, node, "zarr.json"));
   return stored !== undefined && !forms.some((form) => form.node === node && isOfForm(stored.document, form));
 }
 

@@ -19,7 +19,7 @@ import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { Committed } from "../write/array/root.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
-import { ColumnView, rowsOfShard, type ViewPlace } from "./column-shards.ts";
+import { ColumnView, type ViewPlace, viewRowsOf } from "./column-shards.ts";
 import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
 import { indexOfPlaces } from "./shard-file.ts";
 import { encodeLiveState, type LiveState, showsCommit } from "./state.ts";
@@ -201,7 +201,7 @@ export function liveView(
   async function putShards(before: PublishedView | undefined, next: Committed, rows: number): Promise<void> {
     const { root, columns, settings } = writer;
     const { chunklen, superchunklen } = settings;
-    const view = rowsOfShard(root, columns, chunklen, next, rows);
+    const view = viewRowsOf(root, columns, chunklen, next, rows);
     let shard = -1;
     let chunks: number[] = [];
     const putShard = async (): Promise<void> => {

@@ -24,7 +24,7 @@ import {
   isForeign,
   LiveDocuments,
   memberOf,
-  readRootDocument,
+  readDocumentAt,
 } from "./documents.ts";
 import { type LiveViewOptions, liveView } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
@@ -167,7 +167,7 @@ function* range(first: number, count: number): Generator<number> {
 
 /** Paths of the arrays that a root document lists; `""` if it is the only array, or lists none. */
 async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
-  const { document } = (await readRootDocument(store, root)) ?? {};
+  const { document } = (await readDocumentAt(store, root)) ?? {};
   const listed = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
   const nodes = typeof listed === "object" && listed !== null ? Object.keys(listed) : [""];
   return nodes.filter(isNodePath);
@@ -192,7 +192,7 @@ async function columnNodes(store: WritableStore, path: string): Promise<readonly
   } catch (error) {
     if (!isSuperchunkError(error) || error.code === "IO") throw error;
   }
-  const { document } = (await readRootDocument(store, joinKey(path, "zarr.json"))) ?? {};
+  const { document } = (await readDocumentAt(store, joinKey(path, "zarr.json"))) ?? {};
   const order = memberOf(memberOf(document, "attributes"), "column_order");
   if (!Array.isArray(order)) return [""];
   return order.filter((node): node is string => typeof node === "string" && isNodePath(node));

@@ -19,7 +19,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";
 import { layOutColumns } from "../write/layout/columns.ts";
 import { encodeDocument } from "../zarr/document/make-v3.ts";
-import { ColumnShards, rowsOfShard, type ShardPlace, type ViewRows } from "./column-shards.ts";
+import { ColumnShards, type ShardPlace, type ViewRows, viewRowsOf } from "./column-shards.ts";
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
@@ -222,7 +222,7 @@ export async function verifyLive(
     if (state === undefined) note("LINK", "it is not there", store.describe(joinKey(path, LIVE_STATE)));
     const columns = layOutColumns(path, settings);
     const documents = new LiveDocuments({ store, path }, settings, columns);
-    const rows = rowsOfShard(place, columns, settings.chunklen, committed, committed.rows);
+    const rows = viewRowsOf(place, columns, settings.chunklen, committed, committed.rows);
     for (const column of documents.columns) {
       const shards = new ColumnShards(place, column);
       for (let shard = 0; shard * settings.superchunklen < rows.chunks; shard++) {

@@ -1,4 +1,4 @@
-/** HDF5 datatypes in numpy's notation, as in h5py, and attribute values as JSON. */
+/** HDF5 datatypes in numpy's notation, as in h5py; values of attributes, fill values and dimension scales as JSON. */
 import { elementsOf } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";

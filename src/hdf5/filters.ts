@@ -1,4 +1,4 @@
-/** The filters of HDF5 as Zarr calls them, and chunks with and without them. Must not know where chunks lie. */
+/** The filters of HDF5 as Zarr calls them, and chunks with and without them; the decoder of LZF. Must not know where chunks lie. */
 
 import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
 import { at } from "../bytes/arrays.ts";

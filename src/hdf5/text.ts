@@ -44,7 +44,7 @@ export function hasText(type: Hdf5Type): boolean {
 }
 
 /** Items with text of one length, in chunks of about a mebibyte: runs of rows. */
-export interface TextArray {
+interface TextArray {
   readonly numpy: JsonValue;
   readonly chunks: readonly number[];
   /** Number of chunks along the first dimension. */

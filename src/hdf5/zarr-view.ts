@@ -280,7 +280,7 @@ export class Hdf5Store implements ReadableStore {
       const along = (found?.users ?? []).map(
         async ({ address, dimension }) => (await read(address))?.shape.at(dimension) ?? 0,
       );
-      return Math.max(found?.shape[0] ?? 0, ...(await Promise.all(along)));
+      return Math.max(found?.shape.at(0) ?? 0, ...(await Promise.all(along)));
     });
     this.#lengths.set(scale, length);
     length.catch(() => this.#lengths.delete(scale));

@@ -1,4 +1,4 @@
-/** `convert` and `planConversion` for paths and addresses. */
+/** `convert`, `planConversion` and `repairArray` for paths and addresses. */
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -205,7 +205,7 @@ function folderOf(path: string, key: string): string {
 const NO_LOCK: WriterLock = { release: async () => undefined };
 
 /** Keeps an array at a path a Zarr array as well; undefined in a bucket, where objects have only one name. */
-export function mirrorOf(
+function mirrorOf(
   store: WritableStore,
   path: string,
   { publish, mirrorCosts, looksAtAll }: MirrorPathOptions,

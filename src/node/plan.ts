@@ -42,7 +42,10 @@ const VERSION = "0.1.0";
 /** Sources in one part of a plan's folder. */
 const PART = 10_000;
 const HEAD = "plan.json";
-const MISSING = { code: "NOT_FOUND", message: "the archive is missing since it was listed" } as const;
+const MISSING = {
+  code: "NOT_FOUND",
+  message: "the archive was there when the plan was made, and is missing now",
+} as const;
 
 /** Options of {@link plan}. */
 export interface PlanPathOptions extends ConvertPathOptions {
@@ -309,8 +312,9 @@ function workOf(
           // An interrupted end may have written a part of the result, or all of it.
           const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
           const found = new Set<string>();
-          const onFound: VirtualizeOptions["onFound"] = (all) =>
-            all.forEach(({ path }) => void found.add(path));
+          const onFound: VirtualizeOptions["onFound"] = (all) => {
+            for (const { path } of all) found.add(path);
+          };
           const how = { ...settings, ...again, to, signal, onFound };
           const written = await virtualizeListed(made.from, made.to, how, async (source) => {
             const key = keyOf(numbers.get(source) ?? -1);

@@ -12,7 +12,6 @@ import {
   type ReferredSource,
   storeOf,
 } from "../references/containers/containers.ts";
-
 import {
   containersKey,
   joinContainers,

@@ -1,4 +1,4 @@
-/** Creates elements without markup: text stays text, whatever an archive names its columns. */
+/** Elements, made without markup: text stays text, whatever an archive names its columns. Also dropped files, and text to copy. */
 
 type Child = Node | string | undefined | false;
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;

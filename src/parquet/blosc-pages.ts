@@ -1,6 +1,6 @@
 /**
  * A Blosc block can be a Parquet data page: the byte shuffle of one block is BYTE_STREAM_SPLIT, and the joined compressed
- * streams of the block are the page's body. Knows blocks and pages; must not know values, schemas or files.
+ * streams of the block are the page's body; those of blosclz become lz4 with the same matches. Knows blocks and pages; must not know values, schemas or files.
  *
  * @see docs/parquet-format.md [PB]
  */

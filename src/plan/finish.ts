@@ -31,7 +31,6 @@ import { encodeDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   DONE,
   isFinished,
-  MAY_PASS,
   type Opened,
   openJob,
   putRecord,
@@ -41,7 +40,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import type { SharedPlan } from "./plan.ts";
-import { forgetReceipts, parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
+import { forgetReceipts, MAY_PASS, parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
 
 /** Folders that `finish` inspects at a time. */
 const STATS_AT_ONCE = 64;

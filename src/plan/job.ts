@@ -355,9 +355,6 @@ async function isResultThere({ store, path, target, plan }: Opened): Promise<boo
   return (await isTaken(store, `${key}${ending}`)) || (ending !== "" && (await isTaken(store, key)));
 }
 
-/** Failures that another run may not have. */
-export const MAY_PASS: ReadonlySet<string> = new Set(["IO", "CONFLICT", "STALE", "NOT_FOUND"]);
-
 export const DONE = 1;
 export const FAILED = 2;
 

@@ -41,11 +41,12 @@ export interface UnitReceipt {
   readonly damage?: readonly DamageReport[];
   /** For a plan that is not a conversion: what was found or done. */
   readonly line?: JsonObject;
-  /** Why the unit failed. */
+  /** Why the unit failed. Another run may succeed if the code is in {@link MAY_PASS}. */
   readonly failure?: Failure;
-  /** True if another run may succeed: the source was changed or missing, or storage failed. */
-  readonly mayPass?: boolean;
 }
+
+/** Codes of failures that another run may not have: the source was changed or missing, or storage failed. */
+export const MAY_PASS: ReadonlySet<string> = new Set(["IO", "CONFLICT", "STALE", "NOT_FOUND"]);
 
 /** One process that runs units. */
 export interface WorkerState {
@@ -163,7 +164,7 @@ export async function readReceipts(
       const unit = receipt?.unit;
       if (receipt === undefined || unit === undefined || !(unit < done.length) || done[unit] === 1) continue;
       if (receipt.failure !== undefined) {
-        if (receipt.mayPass === true) failing.set(unit, receipt.failure);
+        if (MAY_PASS.has(receipt.failure.code)) failing.set(unit, receipt.failure);
         else failed.set(unit, receipt);
       } else {
         done[unit] = 1;

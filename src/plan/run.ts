@@ -13,8 +13,8 @@ import {
 } from "../convert/pipeline.ts";
 import {
   BatchPublisher,
-  type DocumentPublisher,
   holdDocuments,
+  type ObjectPublisher,
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
@@ -28,7 +28,6 @@ import {
   FAILED,
   finishedMeanwhile,
   isFinished,
-  MAY_PASS,
   type Opened,
   openJob,
   readStates,
@@ -37,7 +36,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import { orderedTasks, taskStateOf } from "./plan.ts";
-import { folderBeside, ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
+import { folderBeside, MAY_PASS, ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
@@ -89,7 +88,7 @@ export class Share {
   readonly #job: Opened;
   readonly #settings: ShareOptions;
   readonly #batch: BatchPublisher | undefined;
-  readonly #publisher: DocumentPublisher;
+  readonly #publisher: ObjectPublisher;
   readonly #log: ReceiptLog;
   readonly #running = new Set<number>();
   readonly #planned = new Map<number, Promise<SourceRun>>();
@@ -157,7 +156,7 @@ export class Share {
     await this.#log.write([]);
   }
 
-  /** Runs one unit. Resolves once its receipt is durable; with the reason, if it failed. Throws NO_SPACE, READ_ONLY, IO. */
+  /** Runs one unit. Resolves once its receipt is durable; with the reason, if it failed: then at once, if another run may succeed. Throws NO_SPACE, READ_ONLY, IO. */
   async runOne(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined> {
     const { source, task } = this.#job.units.place(unit);
     let failure: ShareFailure | undefined;
@@ -289,8 +288,7 @@ export class Share {
     const planned = at(this.#job.plan.sources, source);
     const failure = failureOf(error, planned.path);
     const failed = this.#nameFailure(source, failure);
-    const mayPass = MAY_PASS.has(failure.code);
-    this.#waiting.push({ unit, source: taskStateOf(planned), failure, ...(mayPass ? { mayPass } : {}) });
+    this.#waiting.push({ unit, source: taskStateOf(planned), failure });
     return failed;
   }
 

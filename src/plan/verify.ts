@@ -1,5 +1,5 @@
 /**
- * A verification as a plan that many processes share: a unit for each archive and each Zarr array. Its receipt holds the
+ * A verification, or a repair, as a plan that many processes share: a unit for each archive and each Zarr array. Its receipt holds the
  * findings, and the end of the plan combines all of them into one report.
  *
  * Knows archives and their findings; must not know how units are distributed.

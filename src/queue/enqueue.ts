@@ -1,4 +1,4 @@
-/** Enqueues the rest of a plan: a job for each unit, and a final job that waits for all of them. */
+/** Enqueues the rest of a plan: a job for each unit, and a final job that waits for all of them. Reports how far the queue is. */
 import type { FlowJob, Job, Queue } from "bullmq";
 import type { ConvertOptions } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";

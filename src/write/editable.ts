@@ -79,6 +79,9 @@ export interface SetPlan extends ChangeCost {
   readonly superchunks?: number;
 }
 
+/** What setting values costs. */
+export type SetCost = Omit<SetPlan, "valuesSet">;
+
 /** What `deleteRows` does. */
 export interface DeletePlan {
   /** First deleted row, and the first kept row after it. */
@@ -304,29 +307,27 @@ export abstract class Editable implements AsyncDisposable {
     const extents = resolveSelection(selection, this.shape);
     if (values !== undefined) await collectItems(values, this.dtype, extents);
     const valuesSet = elementsOf(extents.map(({ count }) => count));
-    return { valuesSet, ...(await this.costOfSet(extents, valuesSet)) };
+    return { valuesSet, ...(valuesSet === 0 ? this.noCost : await this.costOfSet(extents)) };
   }
   /** What a change of the shape costs in this format. */
   protected costOfResize(_shape: readonly number[], _before: readonly number[]): ChangeCost {
     throw this.unsupported("resize");
   }
-  /** What setting the values of a selection costs in this format. */
-  protected costOfSet(
-    _extents: readonly Extent[],
-    _valuesSet: number,
-  ): ChangeCost | Promise<Omit<SetPlan, "valuesSet">> {
+  /** What setting no value costs in this format. */
+  protected readonly noCost: SetCost = { chunksRewritten: 0, nbytesRewritten: 0 };
+  /** What setting the values of a selection, which is not empty, costs in this format. */
+  protected costOfSet(_extents: readonly Extent[]): SetCost | Promise<SetCost> {
     throw this.unsupported("set");
   }
   /** Returns what {@link compact} would do to committed data. Writes nothing. */
   planCompact(_changes?: ChunkSettings): Promise<CompactPlan> {
     return this.refuse("compact");
   }
-  /** Returns what {@link deleteRows} would do. Writes nothing. */
+  /** Returns what {@link deleteRows} would do. Writes nothing. Throws `BAD_ARGUMENT` for rows that do not exist: nothing is guessed. */
   async planDelete(start: number, end: number): Promise<DeletePlan> {
     const [rows = 0, ...rowShape] = this.shape;
     const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
     if (!areWhole || start < 0 || end < start || end > rows) {
-      // Nothing is guessed.
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,

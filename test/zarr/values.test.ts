@@ -5,7 +5,7 @@ import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import type { ShardValues } from "../../src/zarr/write/writable-array.ts";
+import type { SelectionValues } from "../../src/zarr/write/writable-array.ts";
 import { toJsonValues } from "../values/json-values.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
@@ -19,7 +19,7 @@ const STRUCT = {
   },
 };
 
-const CASES: readonly (readonly [JsonValue, JsonValue, JsonValue, ShardValues, JsonValue])[] = [
+const CASES: readonly (readonly [JsonValue, JsonValue, JsonValue, SelectionValues, JsonValue])[] = [
   ["bool", true, true, false, false],
   ["int8", -5, -5, 7, 7],
   ["int64", 9007199254740993n, "9007199254740993", -1n, -1],

@@ -16,7 +16,7 @@ import type { LongOptions } from "../kinds/types.ts";
 import { LayoutIndex } from "../places/layout-files.ts";
 import { type PlacedChunk, PROLOGUE } from "../places/sequence.ts";
 import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
-import { type FileChunks, findFileChunks, spotOf } from "./file-chunks.ts";
+import { type FileChunks, findFileChunks, placedChunk } from "./file-chunks.ts";
 
 /** What the metadata, or the caller, say of a column. */
 export interface ColumnToFind {
@@ -120,7 +120,7 @@ export async function findBloscpackChunks(
   const lastBytes = given === undefined ? stateLast : given - last * chunkBytes;
   const candidates = places.map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };
-    return { place: spotOf(file, offset, i, lengths.get(i) ?? chunkBytes) };
+    return { place: placedChunk(file, offset, i, lengths.get(i) ?? chunkBytes) };
   });
   const nbytes = lastBytes === undefined ? undefined : Math.max(0, last) * chunkBytes + lastBytes;
   return {
@@ -204,7 +204,7 @@ function candidateIn(
 ): Candidate {
   if (file === undefined) return { flaw: { code: "INCOMPLETE", reason: "the file is missing", path } };
   const place = file.places[inFile];
-  if (place?.offset !== undefined) return { place: spotOf(file, place.offset, index, chunkBytes) };
+  if (place?.offset !== undefined) return { place: placedChunk(file, place.offset, index, chunkBytes) };
   const reason = `the file has no chunk ${inFile}`;
   return { flaw: place?.flaw ?? { code: "INCOMPLETE", reason, path } };
 }
@@ -268,7 +268,8 @@ async function byNumber(
   return { candidates: total === undefined ? candidates : candidates.slice(0, total), unplaced, problems };
 
   function pushPlace(file: FileChunks | undefined, offset: number): void {
-    if (file !== undefined) candidates.push({ place: spotOf(file, offset, candidates.length, chunkBytes) });
+    if (file !== undefined)
+      candidates.push({ place: placedChunk(file, offset, candidates.length, chunkBytes) });
   }
 }
 

@@ -71,7 +71,7 @@ export async function findFileChunks(
 }
 
 /** A chunk's place in the form that archive readers use. */
-export function spotOf(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
+export function placedChunk(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
   return placeAt(file, file.checksum, { offset, index, nbytes });
 }
 

@@ -15,7 +15,7 @@ import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
-import { groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
+import { bloscCodec, groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
@@ -363,8 +363,7 @@ function stageFor({ v3 = {} }: Stage, type: ZarrType): JsonObject {
 }
 
 function zstdFor(type: ZarrType): JsonObject {
-  const configuration = { cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(type) };
-  return { name: "blosc", configuration: { ...configuration, blocksize: 0 } };
+  return bloscCodec({ cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(type) });
 }
 
 /** c-blosc does not shuffle values larger than 255 bytes. */

@@ -29,7 +29,7 @@ interface ConversionStoreOptions {
   isDocument(key: string): boolean;
   /** True if whole files get their names only when they are published. */
   readonly hidesFiles: boolean;
-  readonly publisher: DocumentPublisher;
+  readonly publisher: ObjectPublisher;
   readonly onReceipt: ((receipt: Receipt) => void) | undefined;
 }
 
@@ -206,14 +206,14 @@ async function summed(source: PutSource): Promise<{ pieces: PutSource; sum: () =
 }
 
 /** Takes the objects of conversions. */
-export interface DocumentPublisher {
+export interface ObjectPublisher {
   putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo>;
   /** Puts a document, after all objects put so far. Resolves with its size in bytes. */
   putDocument(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<number>;
 }
 
 /** Makes every object durable when its call resolves: for few large objects. */
-export function publishDirectly(store: WritableStore): DocumentPublisher {
+export function publishDirectly(store: WritableStore): ObjectPublisher {
   return {
     putObject: (key, source, options) => store.put(key, source, options),
     putDocument: async (key, bytes, signal) => (await store.put(key, bytes, { signal })).size,
@@ -228,7 +228,7 @@ const MANY_WAITING_BYTES = 64 * 1024 * 1024;
  * Collects small objects and makes them durable together; documents wait until the objects before them are durable. For many
  * small conversions, which would otherwise mostly wait for single syncs. Needs a store with `sync`.
  */
-export class BatchPublisher implements DocumentPublisher {
+export class BatchPublisher implements ObjectPublisher {
   readonly #store: WritableStore;
   #written: string[] = [];
   #documents: [key: string, bytes: Uint8Array][] = [];

@@ -213,7 +213,8 @@ export function conversionOf(
   ): Promise<boolean> {
     const helper = await helpers?.start(record.isResumed);
     if (helper === undefined) return false;
-    let [isOver, isWorthIt] = [false, true];
+    let isOver = false;
+    let isWorthIt = true;
     const hand = async (_: number, inner: AbortSignal): Promise<void> => {
       while (!isOver && isWorthIt && !inner.aborted) {
         let taken = 0;

@@ -32,8 +32,8 @@ import {
 import {
   type BatchPublisher,
   type ConversionStore,
-  type DocumentPublisher,
   holdDocuments,
+  type ObjectPublisher,
 } from "./conversion-store.ts";
 import { deleteTree } from "./destination.ts";
 
@@ -45,7 +45,7 @@ export interface RunContext {
   readonly target: Target;
   readonly store: WritableStore;
   readonly options: ConvertOptions;
-  readonly publisher: DocumentPublisher;
+  readonly publisher: ObjectPublisher;
 }
 
 /**

@@ -6,7 +6,6 @@ import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
 import type { ColumnTable } from "../pipeline.ts";
 import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
-import type { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
 
 /**
@@ -58,7 +57,7 @@ async function writeArray(context: PieceContext, column: Column, key: string): P
   const encoder = context.copying(NEEDS_TYPESIZE);
   const { dtype, shape, attrs } = column;
   const data = context.watch(rowsOf(column, encoder, context.signal));
-  const options = { ...carrayOptions(context, column, encoder), attrs };
+  const options = { ...columnOptions(column), attrs, encoder, signal: context.signal };
   await createCarray(context.store, key, { dtype, rowShape: shape.slice(1), data }, options);
 }
 
@@ -72,12 +71,8 @@ async function writeTable(
   // One encoder for all columns: it compares bytes, so columns are not mixed up.
   const encoder = context.copying(NEEDS_TYPESIZE);
   const sources = columns.map((column) => {
-    const { encoder: _, signal: __, ...own } = carrayOptions(context, column, encoder);
     const { name, dtype, shape, attrs } = column;
-    const options = {
-      ...own,
-      ...(Object.keys(attrs).length === 0 ? {} : { attrs }),
-    };
+    const options = { ...columnOptions(column), ...(Object.keys(attrs).length === 0 ? {} : { attrs }) };
     const data = context.watch(rowsOf(column, encoder, signal));
     return { name, dtype, rowShape: shape.slice(1), data, options };
   });
@@ -90,14 +85,12 @@ function filledIn({ archive, path }: Column): CarrayOptions["filled"] {
   return sizes === undefined ? undefined : parseFilled(sizes, path).filled;
 }
 
-function carrayOptions({ signal }: PieceContext, column: Column, encoder: CopyingEncoder): CarrayOptions {
+function columnOptions(column: Column): CarrayOptions {
   return {
     compressor: compressionOf(column.settings),
     chunkLength: column.chunks?.chunkLength,
     expectedLength: column.shape[0],
     fillValue: column.fillValue,
     filled: filledIn(column),
-    encoder,
-    signal,
   };
 }

@@ -280,7 +280,7 @@ function* readingSteps(file: FileColumn, first: number, end: number): Generator<
   }
 }
 
-/** The part of all chunks that some rows are; all parts together are the number of chunks. */
+/** How many chunks count for some rows: in proportion to the rows, so that the counts of all rows add up to the number of chunks. */
 function countChunks({ column: { chunks, shape } }: FileColumn, from: number, to: number): number {
   const [rows = 1] = shape;
   const before = (row: number): number => Math.ceil((row * (chunks?.stored.nchunks ?? 0)) / rows);

@@ -141,6 +141,9 @@ async function describeRuns(
   options: ConvertOptions,
 ): Promise<readonly ChunkRun[] | undefined> {
   const file = fileColumn(column, piece, options);
+  const [leaf, ...others] = file.schema.leaves;
+  // One reason holds for all chunks, whatever their headers say.
+  if (leaf === undefined || others.length > 0 || leaf.whyConverted !== undefined) return undefined;
   if (file.stored === undefined || column.archive === undefined) return undefined;
   const runs: ChunkRun[] = [];
   for await (const { index, ...header } of column.archive.listChunks({ signal: options.signal })) {

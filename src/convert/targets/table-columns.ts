@@ -88,8 +88,16 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
     dtype: { kind: "datetime", itemSize: 8, byteOrder: "little", unit: "m", scale: 1 },
     shape: [rows],
     nbytes: rows * 8,
-    ...{ order: "C", attrs: {}, fillValue: undefined, isFillInexact: false, settings: {} },
-    ...{ chunks: undefined, archive: undefined, stored: undefined, zarr: undefined, whyRecoded: undefined },
+    order: "C",
+    attrs: {},
+    fillValue: undefined,
+    isFillInexact: false,
+    settings: {},
+    chunks: undefined,
+    archive: undefined,
+    stored: undefined,
+    zarr: undefined,
+    whyRecoded: undefined,
     path: table.store.describe(table.path),
     async *stream() {
       for (let first = 0; first < rows; first += MINUTE_ROWS)

@@ -2,7 +2,7 @@
  * Addresses of objects in buckets: `s3://bucket/key?endpoint=https://…&region=…&anonymous=true`, `gs://…` and `az://container/blob`.
  *
  * Bucket and key are written as in the tools of the provider; the part after `?` sets the access. Credentials are not allowed, because
- * messages show addresses.
+ * messages show addresses. Also opens the places of references that are in buckets or on web servers.
  */
 import { SuperchunkError } from "../../errors.ts";
 import {

@@ -6,7 +6,7 @@
  */
 
 import { parentPort } from "node:worker_threads";
-import { checkPrologue, type PlacedChunk } from "../../archive/places/sequence.ts";
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { missingChunk } from "../../archive/read/block-read.ts";
 import {
   boundOf,
@@ -183,7 +183,7 @@ async function decodeDirectly(
   if (place.prologue > 0) {
     const read = reader.readIntoSync(place.key, place.offset - place.prologue, prologue);
     if (read === undefined) throw missingChunk(path, place);
-    checkPrologue(prologue.subarray(0, Math.min(read, place.prologue)), path);
+    place.checkPrologue?.(prologue.subarray(0, Math.min(read, place.prologue)), path);
   }
   const lease = leaseDecoder(boundOf(place));
   try {

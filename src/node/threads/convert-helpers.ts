@@ -1,6 +1,6 @@
 /**
- * Worker threads that convert their share of very many sources. Knows when they pay off; must not know how sources are
- * converted.
+ * Worker threads that convert, or verify, their share of very many sources. Knows when they pay off; must not know how that is
+ * done.
  */
 import { availableParallelism } from "node:os";
 import type { Finding, VerifyReport } from "../../archive/kinds/types.ts";

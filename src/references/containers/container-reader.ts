@@ -92,7 +92,7 @@ export class ContainerReader {
     return bytes;
   }
 
-  /** Bytes of a reference. If it has no length, its object is looked up, with the errors of {@link read}. */
+  /** Bytes of a reference. One without a length is looked up: throws `UNSAFE_PATH` and `NOT_FOUND` like {@link read}; guards are not checked. */
   async sizeOf(reference: StoredReference, options: StoreOptions): Promise<number> {
     return reference.length ?? (await this.#find(reference, options)).info.size - reference.offset;
   }

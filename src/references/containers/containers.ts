@@ -2,7 +2,7 @@
  * Virtual chunk containers: the places that references point into, and the names of their credentials.
  *
  * A location belongs to the container with the longest matching prefix. Credentials are only named here, never stored. Must
- * not know stores or the forms of references. @see FORMAT.md [FV-04]
+ * not know the forms of references. @see FORMAT.md [FV-04]
  */
 import { defined } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

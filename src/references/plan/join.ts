@@ -20,7 +20,7 @@ import { chunkShapeOf, withLengths } from "../../zarr/document/make-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
   type ArchiveArray,
-  archiveOfPlan,
+  archiveNameOf,
   grownChunks,
   type PlanOptions,
   plannedArray,
@@ -213,8 +213,8 @@ function assertSameShards(first: ArrayJob, job: ArrayJob): void {
   if (expected === found) return;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `its files are shards of ${found}, and those of ${archiveOfPlan(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
-    { path: archiveOfPlan(job), field: "shards", expected, found },
+    `its files are shards of ${found}, and those of ${archiveNameOf(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
+    { path: archiveNameOf(job), field: "shards", expected, found },
   );
 }
 
@@ -225,7 +225,7 @@ function assertWholeShards(job: ArrayJob): void {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `its last file is not a whole shard: it has ${rows % perShard} of ${perShard} rows, and another archive follows; ${OTHERWISE}`,
-    { path: archiveOfPlan(job), field: "shards", expected: perShard, found: rows % perShard },
+    { path: archiveNameOf(job), field: "shards", expected: perShard, found: rows % perShard },
   );
 }
 
@@ -255,7 +255,7 @@ function joinedArray(
     throw new RangeError(`${node} has no chunk ${cell}`);
   };
   return {
-    ...{ node, document, source: archiveOfPlan(job), job, count },
+    ...{ node, document, source: archiveNameOf(job), job, count },
     ...(sampledBytes === undefined ? {} : { sampledBytes }),
     async *chunks(counts, first = 0) {
       let start = 0;
@@ -350,7 +350,7 @@ function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
     return [first + firstShard, ...rest];
   };
   return {
-    ...{ node, document, source: archiveOfPlan(job), job, count: shards.length, sampledBytes, positionOf },
+    ...{ node, document, source: archiveNameOf(job), job, count: shards.length, sampledBytes, positionOf },
     placedAt: (joined, before) => linkedArray({ ...linked, document: joined, firstShard: before }, options),
     async *chunks(counts, first = 0) {
       objects.clear();

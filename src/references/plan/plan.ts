@@ -192,7 +192,7 @@ export function plannedArray(
     );
   };
   return {
-    ...{ node, document, source: archiveOfPlan(job), job, count },
+    ...{ node, document, source: archiveNameOf(job), job, count },
     async *chunks(counts, first = 0) {
       if (layout === undefined) return;
       scanned.clear();
@@ -368,7 +368,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
 }
 
 /** The name in messages of a job's archive. */
-export function archiveOfPlan({ source: { archive } }: ArrayJob): string {
+export function archiveNameOf({ source: { archive } }: ArrayJob): string {
   return archive.store.describe(archive.path);
 }
 

@@ -170,12 +170,7 @@ export async function createArray(
       await grow(writer, rows, { signal: options.signal });
       await writer.commit();
     }
-    const { mirror, openPlace } = options;
-    return new WritableArray(writer, attrs, {
-      lock: closingLock(lock, () => root.placed?.closePlaces()),
-      mirror,
-      openPlace,
-    });
+    return writableOf(writer, attrs, lock, options);
   } catch (error) {
     await lock?.release();
     throw error;
@@ -206,16 +201,12 @@ export async function openWritable(
     const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);
-    const { mirror, openPlace } = options;
+    const { mirror } = options;
     if (readOnly) return new WritableArray(writer, attrs, { isReadOnly: true, mirror });
     if (isForeign) await writer.recommit({});
     await recover(writer);
     if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
-    return new WritableArray(writer, attrs, {
-      lock: closingLock(lock, () => root.placed?.closePlaces()),
-      mirror,
-      openPlace,
-    });
+    return writableOf(writer, attrs, lock, options);
   } catch (error) {
     await lock?.release();
     throw error;
@@ -294,6 +285,16 @@ async function refuseInPlace(
     'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. Run "superchunk unlink" first, or do not change it in place',
     { path: store.describe(key), field: "modify" },
   );
+}
+
+function writableOf(
+  writer: ArrayWriter,
+  attrs: JsonObject,
+  lock: WriterLock | undefined,
+  { mirror, openPlace }: Pick<WriteOptions, "mirror" | "openPlace">,
+): WritableArray {
+  const closing = closingLock(lock, () => writer.root.placed?.closePlaces());
+  return new WritableArray(writer, attrs, { lock: closing, mirror, openPlace });
 }
 
 /** A lock that closes something else before it is released. */

@@ -27,7 +27,7 @@ import {
   type PlaceChanges,
   type PlaceInfo,
   type PublishPolicy,
-  type SetPlan,
+  type SetCost,
   shapeOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
@@ -244,12 +244,11 @@ export class WritableArray extends Editable {
     });
   }
 
-  protected override async costOfSet(
-    extents: readonly Extent[],
-    valuesSet: number,
-  ): Promise<Omit<SetPlan, "valuesSet">> {
+  protected override readonly noCost: SetCost = { chunksRewritten: 0, nbytesRewritten: 0, superchunks: 0 };
+
+  protected override async costOfSet(extents: readonly Extent[]): Promise<SetCost> {
     const { changes, columns } = this.#writer;
-    const { superchunks, ...cost } = planSetting(this.#writer, valuesSet === 0 ? undefined : extents[0]);
+    const { superchunks, ...cost } = planSetting(this.#writer, extents[0]);
     if (changes !== undefined)
       for (const key of superchunkKeys(columns, superchunks)) await requireOneName(this.store, key);
     return { ...cost, superchunks: superchunks.size };

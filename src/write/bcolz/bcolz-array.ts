@@ -252,8 +252,8 @@ export class BcolzArray extends QueuedEditor {
     return this.#changeColumns(() => deleteColumn(this.store, this.path, name));
   }
 
-  protected override costOfSet(extents: readonly Extent[], valuesSet: number): ChangeCost {
-    return costOfColumnsSet(valuesSet === 0 ? [] : this.#columns, at(extents, 0));
+  protected override costOfSet(extents: readonly Extent[]): ChangeCost {
+    return costOfColumnsSet(this.#columns, at(extents, 0));
   }
 
   override get<const S extends Selection | null | undefined = null>(
@@ -270,9 +270,7 @@ export class BcolzArray extends QueuedEditor {
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.onCommit(options, async () => {
-      return this.#readItems(selection, options);
-    });
+    return this.onCommit(options, () => this.#readItems(selection, options));
   }
 
   get #first(): CarrayState {

@@ -204,13 +204,12 @@ export class BloscpackFile extends QueuedEditor {
     return { chunksRewritten: moved > 0 ? 1 : 0, nbytesRewritten: moved };
   }
 
-  protected override costOfSet(extents: readonly Extent[], valuesSet: number): ChangeCost {
+  protected override costOfSet(extents: readonly Extent[]): ChangeCost {
     const { chunkSize, nbytes } = this.#state;
     const { itemSize } = this.dtype;
     const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
-    const edits = valuesSet === 0 ? [] : editsOf(facts, extents, new Uint8Array(itemSize));
     const chunks = new Set<number>();
-    for (const { index } of edits) chunks.add(index);
+    for (const { index } of editsOf(facts, extents, new Uint8Array(itemSize))) chunks.add(index);
     const sizes = [...chunks].map((index) => Math.min(chunkSize, nbytes - index * chunkSize));
     return { chunksRewritten: chunks.size, nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0) };
   }

@@ -1,4 +1,4 @@
-/** Cuts a stream of bytes into pieces of one size. Knows nothing of formats. */
+/** Cuts a stream of bytes, or the decoded bytes of an archive, into pieces of one size. Knows nothing of formats. */
 
 import type { ChunkedArchive } from "../../archive/kinds/types.ts";
 import { encodeAhead, encodeHere } from "../../codec/index.ts";

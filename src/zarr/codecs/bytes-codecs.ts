@@ -18,6 +18,8 @@ let encoders: typeof import("../../codec/encode/encode.ts") | undefined;
  * small chunk.
  */
 const loadEncoders = async () => (encoders ??= await import("../../codec/encode/encode.ts"));
+let zstd: typeof import("../../codec/encode/zstd-library.ts") | undefined;
+const loadZstd = async () => (zstd ??= await import("../../codec/encode/zstd-library.ts"));
 
 // The `crc32c` codec: four bytes after the data, always checked. Example: `{"name":"crc32c"}`. Compatible with zarr-python,
 // tensorstore and zarrs.
@@ -82,8 +84,7 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
     v3: { name: "zstd", configuration: { level, checksum: false } },
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zstd", bytes, limit),
-    encode: async (bytes) =>
-      (await import("../../codec/encode/zstd-library.ts")).encodeZstdStream(bytes, level || DEFAULT_LEVEL),
+    encode: async (bytes) => (await loadZstd()).encodeZstdStream(bytes, level || DEFAULT_LEVEL),
   };
 }
 

@@ -128,7 +128,7 @@ function inline(metadata: JsonObject): JsonObject {
   return { kind: "inline", must_understand: false, metadata };
 }
 
-/** The sharding codec as this library writes it: an index at the end, with a checksum. */
+/** The sharding codec; unless `index` says otherwise, as this library writes it: an index at the end, with a checksum. */
 export function shardingCodec(
   chunkShape: readonly number[],
   codecs: readonly JsonValue[],

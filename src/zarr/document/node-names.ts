@@ -1,5 +1,5 @@
 /**
- * Makes names of Zarr nodes from the names of archives, folders and columns.
+ * Makes names of Zarr nodes from the names of archives, folders and columns; lists the folders above nodes.
  *
  * A name stays as it is, extension included, unless Zarr reserves it, or it differs from a sibling's only in case, which file
  * systems of macOS and Windows ignore. Must not know archives or stores.

@@ -81,7 +81,7 @@ export class WritableZarrArray extends ZarrArray {
    * that are written into (strategies `append` and `fixed`): see {@link flush}. Throws `BAD_ARGUMENT`, `CONFLICT` if others are always
    * faster.
    */
-  async set(selection: Selection | null, values: ShardValues, options: SetOptions = {}): Promise<void> {
+  async set(selection: Selection | null, values: SelectionValues, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const counts = extents.map((extent) => extent.count);
     await this.#write(extents, viewValues(values, this.storedDType, counts), options);
@@ -361,7 +361,7 @@ async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerato
  * Values of a selection in C order: a typed array, a list, a container as returned by `get`; or one value for all (for structs an object
  * with the fields).
  */
-export type ShardValues =
+export type SelectionValues =
   | ArrayLike<unknown>
   | Iterable<unknown>
   | Readonly<Record<string, unknown>>
@@ -371,7 +371,7 @@ export type ShardValues =
   | string;
 
 /** A view of the items, with strides of 0 if one value is repeated. Throws `BAD_ARGUMENT` for another number of values. */
-function viewValues(values: ShardValues, dtype: DType, counts: readonly number[]): ItemView {
+function viewValues(values: SelectionValues, dtype: DType, counts: readonly number[]): ItemView {
   const count = elementsOf(counts);
   const { itemSize } = dtype;
   if (isSingle(values)) return repeatValue(values, dtype, counts);
@@ -407,12 +407,12 @@ function repeatValue(value: unknown, dtype: DType, counts: readonly number[]): I
 }
 
 /** True for anything but a list. */
-function isSingle(values: ShardValues): boolean {
+function isSingle(values: SelectionValues): boolean {
   return typeof values !== "object" || !(Symbol.iterator in values || "length" in values);
 }
 
 /** The bytes of a typed array of exactly the dtype, without checking each item. */
-function rawItems(values: ShardValues, dtype: DType): Uint8Array | undefined {
+function rawItems(values: SelectionValues, dtype: DType): Uint8Array | undefined {
   if (!ArrayBuffer.isView(values)) return undefined;
   const { buffer, byteOffset, byteLength } = values as Uint8Array;
   if (values.constructor.name !== ARRAYS[`${dtype.kind}${dtype.itemSize}`]) return undefined;
