@@ -215,11 +215,11 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
   };
   const nbytes = elementsOf(chunks) * type.size;
   if (layout.kind === "chunked") {
-    const listed = await listHdf5Chunks(file, dataset, layout);
-    const stored =
-      dims.length === 0
-        ? listed
-        : new Map([...listed].map(([name, place]) => [name + dims.map(() => ".0").join(""), place]));
+    const stored = await listHdf5Chunks(file, dataset, layout);
+    // Sub-arrays lie in one chunk along their own dimensions.
+    const ending = dims.map(() => ".0").join("");
+    const placeOf = (name: string): Hdf5Chunk | undefined =>
+      name.endsWith(ending) ? stored.get(name.slice(0, name.length - ending.length)) : undefined;
     const chainOf = (list: readonly JsonObject[]): Chain =>
       v2Chain(
         dtype,
@@ -236,20 +236,20 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
       filter["id"] === "blosc" ? { ...filter, clevel: 0 } : filter,
     );
     const leftOut = (name: string): number =>
-      layout.bareEdges && isEdge(name)
-        ? 2 ** all.length - 1
-        : (stored.get(name)?.mask ?? 0) % 2 ** all.length;
+      layout.bareEdges && isEdge(name) ? 2 ** all.length - 1 : (placeOf(name)?.mask ?? 0) % 2 ** all.length;
     let whyFramed: Promise<string | undefined> | undefined;
     return {
       document,
-      names: () => stored.keys(),
+      *names() {
+        for (const name of stored.keys()) yield name + ending;
+      },
       why: async (name, read) => {
         if (isPlain) return "its chunks are compressed with LZF (filter 32000), which Zarr does not have";
-        const bare = (name === undefined ? [...stored.keys()] : [name]).filter(
-          (each) => ![0, onlyBlosc].includes(leftOut(each)),
-        );
-        if (bare.length > 0)
-          return `${bare.length} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
+        let bare = 0;
+        for (const each of name === undefined ? stored.keys() : [name])
+          if (![0, onlyBlosc].includes(leftOut(name ?? each + ending))) bare++;
+        if (bare > 0)
+          return `${bare} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
         const [first] = stored.values();
         if (framed < 0 || first === undefined) return undefined;
         whyFramed ??= read(first).then(async (bytes) => {
@@ -259,7 +259,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
         return whyFramed;
       },
       chunk: (name) => {
-        const place = stored.get(name);
+        const place = placeOf(name);
         if (place === undefined) return undefined;
         const mask = leftOut(name);
         const isLeft = (i: number): boolean => ((mask >>> i) & 1) === 0;

@@ -5,7 +5,7 @@ import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
 import { decodeText, Fields, type Hdf5File } from "./file.ts";
-import { readHeap } from "./heaps.ts";
+import { readHeapValue } from "./heaps.ts";
 
 export interface Hdf5Type {
   /** Bytes of an item. */
@@ -19,12 +19,14 @@ export interface Hdf5Type {
   /** For array types: the dimensions, and the type of their items. */
   readonly sub?: { readonly dims: readonly number[]; readonly item: Hdf5Type };
   /** The members of a compound without a numpy name; `numpy` is undefined for those that are why it has none. */
-  readonly members?: readonly {
-    readonly name: string;
-    readonly offset: number;
-    readonly type: Hdf5Type;
-    readonly numpy: JsonValue | undefined;
-  }[];
+  readonly members?: readonly Member[];
+}
+
+interface Member {
+  readonly name: string;
+  readonly offset: number;
+  readonly type: Hdf5Type;
+  readonly numpy: JsonValue | undefined;
 }
 
 const MAX_DEPTH = 16;
@@ -135,24 +137,21 @@ export function itemOf(type: Hdf5Type): { readonly type: Hdf5Type; readonly dims
   return { type: inner.type, dims: [...sub.dims, ...inner.dims] };
 }
 
-interface Members {
+interface CompoundHead {
   readonly size: number;
   readonly version: number;
   readonly count: number;
 }
 
-function readCompound(fields: Fields, { size, version, count }: Members, depth: number): Hdf5Type {
+function readCompound(fields: Fields, { size, version, count }: CompoundHead, depth: number): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of a compound", `at most ${MAX_MEMBERS}`, count);
-  const [names, formats, offsets] = [[] as string[], [] as JsonValue[], [] as number[]];
   const offsetSize = size < 1 << 8 ? 1 : size < 1 << 16 ? 2 : size < 1 << 24 ? 3 : 4;
-  const members: { name: string; offset: number; type: Hdf5Type; numpy: JsonValue | undefined }[] = [];
+  const members: Member[] = [];
   for (let i = 0; i < count; i++) {
     const start = fields.at;
-    names.push(fields.text("name of a member"));
+    const name = fields.text("name of a member");
     if (version < 3) fields.pad(start);
-    offsets.push(
-      version < 3 ? fields.uint32("offset of a member") : fields.uint(offsetSize, "offset of a member"),
-    );
+    const offset = fields.uint(version < 3 ? 4 : offsetSize, "offset of a member");
     let dims: number[] = [];
     if (version === 1) {
       const rank = fields.uint8("dimensions of a member");
@@ -160,18 +159,13 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
       fields.skip(11);
       dims = Array.from({ length: 4 }, () => fields.uint32("length of a member")).slice(0, rank);
     }
-    const type = readDatatype(fields, depth + 1);
-    const { type: item, dims: more } = itemOf(type);
+    const read = readDatatype(fields, depth + 1);
+    const type = dims.length === 0 ? read : { size: read.size, name: read.name, numpy: read.numpy };
+    const { type: item, dims: more } = itemOf(read);
     const shape = [...dims, ...more];
-    const { numpy } = item;
-    const format = shape.length === 0 || numpy === undefined ? (numpy ?? null) : [numpy, shape];
-    formats.push(format);
-    const [own, offset] = [names[i] as string, offsets[i] as number];
-    const isOne = dims.length === 0;
-    const alone = isOne ? type : { size: type.size, name: type.name, numpy };
-    members.push({ name: own, offset, type: alone, numpy: format ?? undefined });
+    const isOne = shape.length === 0 || item.numpy === undefined;
+    members.push({ name, offset, type, numpy: isOne ? item.numpy : [item.numpy, shape] });
   }
-  const name = "a compound";
   const bad = members.find(({ numpy }) => numpy === undefined);
   if (bad !== undefined)
     return {
@@ -180,16 +174,19 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
       numpy: undefined,
       members,
     };
+  const names = members.map(({ name }) => name);
+  const formats = members.map(({ numpy }) => numpy ?? null);
+  const offsets = members.map(({ offset }) => offset);
   // h5py and PyTables store complex numbers this way.
   const [real, imaginary] = formats;
   const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
   if (isPair && typeof real === "string" && real.endsWith(`f${size / 2}`) && size > 4)
     return { size, name: "complex", numpy: `${real.slice(0, 1)}c${size}` };
-  return { size, name, numpy: { names, formats, offsets, itemsize: size } };
+  return { size, name: "a compound", numpy: { names, formats, offsets, itemsize: size } };
 }
 
 /** An enumeration of FALSE and TRUE is a boolean of h5py and PyTables; others are read as their integers. */
-function readEnum(fields: Fields, { size, version, count }: Members, depth: number): Hdf5Type {
+function readEnum(fields: Fields, { size, version, count }: CompoundHead, depth: number): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of an enumeration", `at most ${MAX_MEMBERS}`, count);
   const base = readDatatype(fields, depth + 1);
   const names: string[] = [];
@@ -245,16 +242,10 @@ function nest(values: readonly JsonValue[], dims: readonly number[]): JsonValue 
 }
 
 async function itemJson(file: Hdf5File, type: Hdf5Type, item: Fields): Promise<JsonValue | undefined> {
-  if (type.text === "fixed") return decodeText(item.bytes(type.size, "text")).replace(/\0.*$/s, "");
-  if (type.text === "variable") {
-    const length = item.uint32("length of a text");
-    const address = item.address("heap of a text");
-    const index = item.uint32("index of a text");
-    if (address === undefined || length === 0) return "";
-    const bytes = (await readHeap(file, address)).get(index);
-    return bytes === undefined ? undefined : decodeText(bytes.subarray(0, length)).replace(/\0.*$/s, "");
-  }
-  return numberJson(type.numpy, item.bytes(type.size, "a value"));
+  if (type.text === undefined) return numberJson(type.numpy, item.bytes(type.size, "a value"));
+  return decodeText(
+    type.text === "fixed" ? item.bytes(type.size, "text") : await readHeapValue(file, item, 1),
+  ).replace(/\0.*$/s, "");
 }
 
 function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue | undefined {
@@ -326,12 +317,10 @@ export async function scalesOf(
   const scales: (number | undefined)[] = [];
   const [count = 0] = dims;
   data.at = 0;
-  for (let d = 0; d < count; d++) {
-    const length = data.uint32("length of a list");
-    const [heap, index] = [data.address("heap of a list"), data.uint32("index of a list")];
-    const bytes = length === 0 || heap === undefined ? undefined : (await readHeap(file, heap)).get(index);
-    const fields = bytes && new Fields(new ByteReader(bytes, file.path, 0), file);
-    scales.push(fields?.address("a reference"));
+  while (scales.length < count) {
+    const bytes = await readHeapValue(file, data, file.offsetSize);
+    const reference = new Fields(new ByteReader(bytes, file.path, 0), file);
+    scales.push(bytes.length === 0 ? undefined : reference.address("a reference"));
   }
   return scales;
 }

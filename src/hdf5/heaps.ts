@@ -35,7 +35,7 @@ export class LocalHeap {
 }
 
 /** Reads a global heap: the bytes of values of variable length, by their index. */
-export async function readHeap(file: Hdf5File, address: number): Promise<ReadonlyMap<number, Uint8Array>> {
+async function readHeap(file: Hdf5File, address: number): Promise<ReadonlyMap<number, Uint8Array>> {
   const head = await file.fields(address, 8 + file.lengthSize, "a global heap");
   head.expect("GCOL");
   head.skip(4);
@@ -52,6 +52,31 @@ export async function readHeap(file: Hdf5File, address: number): Promise<Readonl
     heap.skip((8 - (size % 8)) % 8);
   }
   return found;
+}
+
+/** Global heaps that were read, by address. */
+export type KeptHeaps = Map<number, ReadonlyMap<number, Uint8Array>>;
+
+/**
+ * The bytes of a value of variable length, from the item that refers to it. `size`: bytes of one of the value's parts. Throws the codes
+ * of damage.
+ */
+export async function readHeapValue(
+  file: Hdf5File,
+  item: Fields,
+  size: number,
+  kept: KeptHeaps = new Map(),
+): Promise<Uint8Array> {
+  const length = size * item.uint32("length of a value");
+  const address = item.address("heap of a value");
+  const index = item.uint32("index of a value");
+  if (address === undefined || length === 0) return new Uint8Array(0);
+  const heap = kept.get(address) ?? (await readHeap(file, address));
+  kept.set(address, heap);
+  const bytes = heap.get(index);
+  if (bytes === undefined || bytes.length < length)
+    throw item.bad("a value in a heap", `${length} bytes`, bytes?.length ?? "none");
+  return bytes.subarray(0, length);
 }
 
 /** Bytes needed for numbers up to `most`. */

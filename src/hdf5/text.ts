@@ -12,7 +12,7 @@ import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { Hdf5Type } from "./datatype.ts";
 import { Fields, type Hdf5File } from "./file.ts";
-import { readHeap } from "./heaps.ts";
+import { type KeptHeaps, readHeapValue } from "./heaps.ts";
 
 /** Bytes of a chunk that is made, and of stored items that are read at a time to find the longest text. */
 const PIECE = 1 << 20;
@@ -111,38 +111,23 @@ export async function textArray(
       const fields = fieldsOf(bytes);
       const out = new Uint8Array(length * perRow * itemsize);
       const view = new DataView(out.buffer);
-      const heaps = new Map<number, ReadonlyMap<number, Uint8Array>>();
+      const kept: KeptHeaps = new Map();
       for (let item = 0; item * type.size < bytes.length; item++)
         for (const [p, { from, size, numpy }] of parts.entries()) {
           fields.at = item * type.size + from;
           const to = item * itemsize + at(offsets, p);
           if (numpy !== undefined) out.set(fields.bytes(size, "a member"), to);
-          else putRow(view, to, at(texts, p), [], await textAt(file, fields, { heaps, path }));
+          else
+            putRow(view, to, at(texts, p), [], decodeItem(await readHeapValue(file, fields, 1, kept), path));
         }
       return out;
     },
   };
 }
 
-/** The text of an item. `heaps` keeps the heaps that were read. */
-async function textAt(
-  file: Hdf5File,
-  fields: Fields,
-  { heaps, path }: { heaps: Map<number, ReadonlyMap<number, Uint8Array>>; path: string },
-): Promise<string> {
-  const length = fields.uint32("length of a text");
-  const address = fields.address("heap of a text");
-  const index = fields.uint32("index of a text");
-  if (address === undefined || length === 0) return "";
-  const heap = heaps.get(address) ?? (await readHeap(file, address));
-  heaps.set(address, heap);
-  const bytes = heap.get(index);
-  if (bytes === undefined || bytes.length < length)
-    throw fields.bad("a text in a heap", `${length} bytes`, bytes?.length ?? "none");
+function decodeItem(bytes: Uint8Array, path: string): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
-      .decode(bytes.subarray(0, length))
-      .replace(/\0.*$/s, "");
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes).replace(/\0.*$/s, "");
   } catch (cause) {
     throw new SuperchunkError(
       "UNSUPPORTED",
