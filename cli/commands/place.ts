@@ -37,7 +37,7 @@ export function addPlace(program: Command, context: Context): void {
     .addOption(placeByOption())
     .option(
       "--move <first..last>",
-      'move superchunks, numbered from 0: such as 3..7 or 3, or "all"',
+      'move superchunks, numbered from 0: such as 3..7, 3.. or 3, or "all"',
       parseRange,
     )
     .option("--to <name>", 'with --move: the place; "data" is the folder of the array itself')
@@ -115,11 +115,12 @@ function spansText(spans: PlaceInfo["spans"]): string {
   return shown.join(", ") + (spans.length > shown.length ? ", …" : "");
 }
 
-/** `3..7`, `3` or `all`. Throws commander's `InvalidArgumentError`. */
+/** `3..7`, `3..`, `3` or `all`. Throws commander's `InvalidArgumentError`. */
 function parseRange(text: string): readonly [number, number] | "all" {
   if (text === "all") return text;
-  const [, first = "", last = first] = /^(\d{1,15})(?:\.\.(\d{1,15}))?$/.exec(text) ?? [];
-  if (first === "" || Number(last) < Number(first))
-    throw new InvalidArgumentError('Expected superchunks such as 3..7 or 3, counted from 0, or "all".');
-  return [Number(first), Number(last)];
+  const [, first = "", last = first] = /^(\d{1,15})(?:\.\.(\d{0,15}))?$/.exec(text) ?? [];
+  const end = last === "" ? Number.POSITIVE_INFINITY : Number(last);
+  if (first === "" || end < Number(first))
+    throw new InvalidArgumentError('Expected superchunks such as 3..7, 3.. or 3, counted from 0, or "all".');
+  return [Number(first), end];
 }

@@ -114,7 +114,7 @@ export interface CompactPlan {
 
 /** Superchunks to move: those that match all given members. The patches of their chunks move with them. */
 export interface MoveChoice {
-  /** First and last superchunk by position in the array, from 0. */
+  /** First and last superchunk by position in the array, from 0; `Infinity` is up to the end. */
   readonly superchunks?: readonly [first: number, last: number] | undefined;
   /** All except this many at the end of the array. */
   readonly keepLast?: number | undefined;

@@ -155,6 +155,8 @@ test("place lists, moves, adds and removes; a place that is not allowed is liste
   expect((await runCli(["place", root, "--allow", cold, third, "--remove", "third"])).err).toMatch(
     /move them to another/,
   );
+  const back = await done("place", root, "--allow", cold, third, "--move", "5..", "--to", "data");
+  expect(back).toMatchObject({ moved: { superchunks: 1 } });
   await done("place", root, "--allow", cold, third, "--move", "all", "--to", "data");
   await done("place", root, "--allow", cold, third, "--remove", "third", "--remove", "cold");
   expect(readdirSync(cold)).toEqual([]);
@@ -389,7 +391,7 @@ test("options that do not work with places are refused with the reason", async (
   await refused(/is not allowed/, "repair", root, "--in-place");
   await refused(/go together/, "place", root, "--move", "all");
   await refused(
-    /superchunk 99 does not exist/,
+    /superchunks is 0,99, expected the first and last of 7/,
     "place",
     root,
     "--allow",
@@ -399,7 +401,8 @@ test("options that do not work with places are refused with the reason", async (
     "--to",
     "cold",
   );
-  await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
+  for (const range of ["x", "..3", "5..3"])
+    await refused(/3\.\.7/, "place", root, "--move", range, "--to", "cold");
   await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(
     () => undefined,
   );

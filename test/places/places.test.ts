@@ -374,6 +374,10 @@ describe("writing", () => {
     await expect(array.changePlaces({ remove: ["data"] })).rejects.toMatchObject({ code: "CONFLICT" });
     await expect(array.changePlaces({ remove: ["none"] })).rejects.toMatchObject({ code: "NOT_FOUND" });
     await expect(array.moveSuperchunks("none")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    for (const range of [[2], [7, Number.POSITIVE_INFINITY], [0, 5], [2, 1], [-1, 2], [0.5, 2], []])
+      await expect(
+        array.moveSuperchunks("slow", { superchunks: range as unknown as [number, number] }),
+      ).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "superchunks" } });
     await array.moveSuperchunks("data");
     await array.changePlaces({ remove: ["place1", "slow"] });
     await array.close();

@@ -4,7 +4,7 @@
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/layout-files.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
@@ -245,15 +245,13 @@ async function commitCopies(writer: ArrayWriter, copies: ReadonlyMap<number, num
 /** The superchunks that match a choice, with the patches of their chunks. */
 async function chooseHolders(
   { committed: { layout }, columns, root }: ArrayWriter,
-  { superchunks: [from, last] = [0, Number.POSITIVE_INFINITY], keepLast = 0, writtenBefore }: MoveChoice,
+  { superchunks, keepLast = 0, writtenBefore }: MoveChoice,
 ): Promise<Holder[]> {
   const all = [...placesOf(layout.runs)];
-  if (last >= all.length && last !== Number.POSITIVE_INFINITY)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `the array has ${all.length} superchunks, counted from 0, so superchunk ${last} does not exist; nothing was moved`,
-      { field: "superchunks", expected: `at most ${all.length - 1}`, found: last },
-    );
+  const [from, last] = superchunks ?? [0, Number.POSITIVE_INFINITY];
+  const isThere = Number.isInteger(from) && from >= 0 && last >= from && from < all.length;
+  if (superchunks !== undefined && !(isThere && (last < all.length || last === Number.POSITIVE_INFINITY)))
+    throw badArgument("superchunks", superchunks, `the first and last of ${all.length}, counted from 0`);
   const end = Math.min(last + 1, all.length - keepLast);
   const chosen = all.slice(from, Math.max(from, end));
   const [start, final] = [chosen[0], chosen.at(-1)];
