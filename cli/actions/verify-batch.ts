@@ -328,7 +328,7 @@ export interface SalvageAdvice {
   readonly whole: number | null;
   /** Number of missing or damaged chunks. */
   readonly gone: number;
-  /** Command to run; absent if all chunks are damaged. */
+  /** Command to run, with words in capitals for what only the user knows; absent if all chunks are damaged. */
   readonly command?: string;
   /** One sentence, without the command. */
   readonly text: string;
@@ -364,10 +364,12 @@ export async function adviseOnSalvage(
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;
+    const [, needed] = /\{(dtype|chunklen|scan)\b/.exec(error.summary) ?? [];
+    const values: Readonly<Record<string, string>> = { dtype: " DTYPE", chunklen: " ROWS" };
     return {
       whole: null,
       gone: 0,
-      command: error.summary.includes("{scan: true}") ? `${command} --scan` : command,
+      command: needed === undefined ? command : `${command} --${needed}${values[needed] ?? ""}`,
       text: `repair needs more information: ${inCommandWords(error.summary)}`,
     };
   } finally {

@@ -1,4 +1,5 @@
 /** Parses conditions of `--where`: `close > 100`, `day between 2015-01-01 and 2015-12-31`, `name in ('a', b)`, `time is null`. */
+import { isUtf8 } from "node:buffer";
 import { InvalidArgumentError } from "commander";
 import type { DType, FilterCondition, FilterValue, SuperchunkError } from "../../src/index.ts";
 import { wrongUse } from "../failure.ts";
@@ -128,10 +129,18 @@ function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) =>
 export function conditionOf({ operator, values, isNull, text }: Where, dtype: DType): FilterCondition {
   const [first, last] = values.map((literal) => typedValue(literal, dtype, text));
   if (operator === "null") return { null: isNull };
-  if (operator === "in" || operator === "nin")
-    return { [operator]: values.map((literal) => typedValue(literal, dtype, text)) };
+  const set = ({ eq: "in", in: "in", ne: "nin", nin: "nin" } as const)[operator as string];
+  const members = values.flatMap((literal) => formsOf(literal, dtype, text));
+  if (set !== undefined && (members.length > 1 || set === operator)) return { [set]: members };
   if (operator === "between" && first !== undefined && last !== undefined) return { between: [first, last] };
   return { [operator]: first };
+}
+
+/** The values that `cat` prints as a literal: of `S`, also its Latin-1 bytes, if these are not valid UTF-8. */
+function formsOf(literal: Literal, dtype: DType, condition: string): FilterValue[] {
+  const bytes = Buffer.from(literal.text, "latin1");
+  const isForm = dtype.kind === "bytes" && bytes.toString("latin1") === literal.text && !isUtf8(bytes);
+  return [typedValue(literal, dtype, condition), ...(isForm ? [literal.text] : [])];
 }
 
 const NUMBER = /^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?)$/i;

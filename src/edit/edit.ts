@@ -7,8 +7,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesAllowed } from "../open/open.ts";
-import { clearPlaceOf, orLater } from "../places/open-places.ts";
-import { PlacedStore } from "../places/placed-store.ts";
+import { orLater } from "../places/open-places.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import { checkFolder, hasEntries, joinKey, splitKey } from "../store/key.ts";
@@ -16,7 +15,7 @@ import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
-import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
+import { createArray, openWritable, removeNew, type WriterLock } from "../write/array/create.ts";
 import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
@@ -274,13 +273,7 @@ async function createBlz(
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
     openPlace: options.openPlace ?? placesAllowed(options),
   });
-  const { store: placed } = array;
-  return fillNew(array, options, async () => {
-    await options.mirror?.clear(store, path);
-    if (placed instanceof PlacedStore) for (const name of placed.names) await clearPlaceOf(placed, name);
-    await clearPlace(store, path, true);
-    for (const name of ["data", "meta"]) await store.delete(joinKey(path, name));
-  });
+  return fillNew(array, options, () => removeNew(store, path, array.store, options));
 }
 
 /** Default for the uncompressed bytes of a Zarr chunk. */

@@ -82,7 +82,7 @@ describe("docs/damage.md", () => {
       ["other", ""],
       ["counted", "every chunk is intact and can be saved: superchunk repair counted DST\n"],
       ["download.blp", "can be saved: superchunk repair download.blp DST --holes fill\n"],
-      ["old.bcolz", "repair needs more information: "],
+      ["old.bcolz", "wrong: superchunk repair old.bcolz DST --dtype DTYPE\n"],
       [
         "shards.zarr",
         "4 of 6 chunks are intact and can be saved: superchunk repair shards.zarr DST --holes fill\n",

@@ -30,6 +30,12 @@ describe("a condition", () => {
     ["code not in (100)", "<U4", "code", { nin: ["100"] }],
     ["'my code' = x", "<U4", "my code", { eq: "x" }],
     ["ok = true", "|b1", "ok", { eq: true }],
+    ["s = é", "|S4", "s", { in: ["\xc3\xa9", "é"] }],
+    ["s not in (é, a)", "|S4", "s", { nin: ["\xc3\xa9", "é", "a"] }],
+    ["s = 'Ã©'", "|S4", "s", { eq: "\xc3\x83\xc2\xa9" }],
+    ["s = €", "|S4", "s", { eq: "\xe2\x82\xac" }],
+    ["s > é", "|S4", "s", { gt: "\xc3\xa9" }],
+    ["s = é", "<U4", "s", { eq: "é" }],
     ["close is null", "<f8", "close", { null: true }],
     ["day IS NOT NaT", "<M8[D]", "day", { null: false }],
   ])("%s", (text, type, column, condition) => {

@@ -114,6 +114,40 @@ describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) =
   });
 });
 
+test.each(["no-space", "error"] as const)("a creation that fails (%s) leaves nothing", async (kind) => {
+  let failures = 0;
+  for (let failAt = 1; ; failAt++) {
+    const memory = new MemoryStore();
+    const faulty = withFaults(memory, { failAt, kind, counts: "writes" });
+    const making = createArray(faulty.store, "a", { ...OPTIONS, attrs: { unit: "m" }, shape: 20 });
+    const error = await making.then((array) => array.close()).catch((error: unknown) => error);
+    if (!faulty.failed()) break;
+    const left = [...(await imageOf(memory)).keys()];
+    // The copy of the declaration in meta/storage is also written by the next commit.
+    const isWhole = error === undefined && left.includes("a/meta/storage");
+    if (isWhole) continue;
+    expect(error, `write ${failAt}`).toMatchObject({ code: kind === "error" ? "IO" : "NO_SPACE" });
+    expect(left, `write ${failAt}`).toEqual([]);
+    failures++;
+  }
+  expect(failures).toBeGreaterThan(3);
+});
+
+test("a creation that loses to another one leaves that array alone", async () => {
+  const memory = new MemoryStore();
+  const store = interceptStore(memory, {
+    async onCall(call, proceed) {
+      if (call.method === "put" && call.key === "meta/sizes")
+        await (await createArray(memory, "", OPTIONS)).close();
+      return proceed();
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  });
+  await expect(createArray(store, "", OPTIONS)).rejects.toMatchObject({ code: "CONFLICT" });
+  expect(await valuesOf(memory)).toEqual([]);
+});
+
 test("of two writers without a lock the slower one gets CONFLICT, and the faster one loses nothing", async () => {
   const store = await started();
   const one = await openWritable(store, "");

@@ -4,7 +4,7 @@
  */
 
 import { elementsOf } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
@@ -107,7 +107,7 @@ export async function examineFolder(
     (files.carray !== undefined ||
       (files.superchunk === undefined && storage !== undefined && suggestsCarray(storage.raw)));
   const shape = sizes?.shape ?? facts.shape;
-  if (shape?.length === 0) throw badFact("shape", "one or more lengths", shape);
+  if (shape?.length === 0) throw badArgument("shape", "[]", "one or more lengths");
   const dtype = storage?.dtype ?? (facts.dtype === undefined ? undefined : parseGivenDType(facts.dtype));
   const sample = await firstChunk(store, isCarray ? files.carray : files.superchunk);
   if (dtype === undefined) throw noDType(pathOf("meta/storage"), sizes, sample);
@@ -257,10 +257,6 @@ function parseGivenDType(dtype: JsonValue): DType {
     if (!isFlaw(error)) throw error;
     throw new SuperchunkError("BAD_ARGUMENT", `dtype: ${error.summary}`, { field: "dtype", found: dtype });
   }
-}
-
-function badFact(field: string, expected: string, found: unknown): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} must be ${expected}`, { field, expected, found });
 }
 
 function noDType(path: string, sizes: StoredSizes | undefined, sample: Sample | undefined): SuperchunkError {

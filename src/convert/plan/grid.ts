@@ -5,7 +5,7 @@
  * of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
 import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 
 /** Default for the uncompressed bytes of a shard: 128 MiB. */
@@ -233,13 +233,8 @@ export function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: S
     ["chunksPerShard", chunksPerShard] as const,
     ["shardSize", shardSize] as const,
   ]) {
-    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
-      throw new SuperchunkError("BAD_ARGUMENT", `${field} is ${value}, but must be a positive integer`, {
-        field,
-        expected: "a positive integer",
-        found: value,
-      });
-    }
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1))
+      throw badArgument(field, value, "a positive integer");
   }
   if (chunksPerShard !== undefined) {
     if (chunksPerShard > MAX_CHUNKS_PER_SHARD) {

@@ -26,7 +26,7 @@ import {
   parsePlaces,
   type StoredPlace,
 } from "../../places/declared.ts";
-import { openAllPlaces, putMark } from "../../places/open-places.ts";
+import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -135,6 +135,9 @@ export async function createArray(
   assertMirror(store, path, settings, options);
   refuseZarrPlaces(store, path, settings);
   const lock = await options.lock?.();
+  const id = newArrayId();
+  let isBegun = false;
+  let placed = store;
   try {
     if (options.overwrite === true) await refusePlaced(store, path);
     if (options.overwrite === true) await options.mirror?.clear(store, path);
@@ -147,16 +150,12 @@ export async function createArray(
     const attributesKey = joinKey(path, "meta/attributes");
     const attributes = encodeJson(options.attrs ?? {});
     const attrs = parseJson(attributes, store.describe(attributesKey)) as JsonObject;
+    isBegun = true;
     await store.put(attributesKey, attributes, { durable: true });
-    const layout: StoredLayout = {
-      ...EMPTY_LAYOUT,
-      generation: 1,
-      id: newArrayId(),
-      storage: storageOf(settings),
-    };
-    const array = { path, id: layout.id, spans: [] };
+    const layout: StoredLayout = { ...EMPTY_LAYOUT, generation: 1, id, storage: storageOf(settings) };
+    const array = { path, id, spans: [] };
     const named = new Set(settings.placing.places.map(({ name }) => name));
-    const placed = await openAllPlaces(store, array, settings.placing, { ...options, named });
+    placed = await openAllPlaces(store, array, settings.placing, { ...options, named });
     for (const place of settings.placing.places)
       if (placed instanceof PlacedStore) await putMark(placed, place);
     const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
@@ -172,9 +171,26 @@ export async function createArray(
     }
     return writableOf(writer, attrs, lock, options);
   } catch (error) {
+    // The first error says what failed.
+    if (isBegun) await removeNew(store, path, placed, { ...options, id }).catch(() => undefined);
     await lock?.release();
     throw error;
   }
+}
+
+/** Removes an array that could not be filled, with its Zarr view and what is in its places; not one with another id. */
+export async function removeNew(
+  store: WritableStore,
+  path: string,
+  placed: WritableStore,
+  { mirror, id }: Pick<WriteOptions, "mirror"> & { readonly id?: string },
+): Promise<void> {
+  const sizes = await store.get(joinKey(path, "meta/sizes"));
+  if (sizes !== undefined && !new TextDecoder().decode(sizes).includes(id ?? "")) return;
+  await mirror?.clear(store, path);
+  if (placed instanceof PlacedStore) for (const name of placed.names) await clearPlaceOf(placed, name);
+  await clearPlace(store, path, true);
+  for (const name of ["data", "meta/attributes", "meta"]) await store.delete(joinKey(path, name));
 }
 
 /**

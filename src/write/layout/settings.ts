@@ -5,7 +5,7 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { StoredStorage } from "../../format/folder.ts";
 import { CHECKSUM_NAMES } from "../../format/header.ts";
@@ -42,10 +42,10 @@ export interface ChunkSettings {
 export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
   const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
   for (const [name, value] of Object.entries(others))
-    throw bad(name, "compressor, chunkLength, expectedLength, superchunkLength or checksum", value);
+    throw badArgument(name, value, "compressor, chunkLength, expectedLength, superchunkLength or checksum");
   const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
   if (typeof compressor === "string" || Object.keys(unknown).length > 0)
-    throw bad("compressor", "an object with cname, clevel or shuffle", JSON.stringify(compressor));
+    throw badArgument("compressor", JSON.stringify(compressor), "an object with cname, clevel or shuffle");
   return settings;
 }
 
@@ -127,10 +127,10 @@ export function settleSettings(
   const { compressor = {}, optimize } = options;
   settleEncode(1, compressor as EncodeOptions);
   if (optimize !== undefined && !PURPOSES.includes(optimize))
-    throw bad("optimize", `one of ${PURPOSES.join(", ")}`, optimize);
+    throw badArgument("optimize", optimize, `one of ${PURPOSES.join(", ")}`);
   const checksum = options.checksum ?? before?.checksum ?? "crc32";
   if (!CHECKSUM_NAMES.includes(checksum))
-    throw bad("checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
+    throw badArgument("checksum", checksum, `one of ${CHECKSUM_NAMES.join(", ")}`);
   const expectedlen = options.expectedLength ?? before?.expectedlen;
   if (expectedlen !== undefined) count("expectedlen", expectedlen, 0);
   const largest = largestRow(base);
@@ -277,15 +277,7 @@ export function storageOf(settings: ArraySettings): JsonObject {
 
 function count(field: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value;
-  throw bad(field, `an integer from ${least}`, value);
-}
-
-function bad(field: string, expected: string, found: unknown): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}; expected ${expected}`, {
-    field,
-    expected,
-    found,
-  });
+  throw badArgument(field, value, `an integer from ${least}`);
 }
 
 // Space left after a chunk, so that a larger one fits into its slot later. Pure. @see FORMAT.md [F1.4-03]
@@ -308,9 +300,5 @@ export function checkReserve(value: unknown): Reserve | undefined {
   if (typeof value === "number" && Number.isSafeInteger(value) && value > 0) return value;
   if (typeof value === "string" && /^\d+(\.\d+)?%$/.test(value))
     return Number(value.slice(0, -1)) > 0 ? (value as Reserve) : undefined;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `reserve is ${JSON.stringify(value)}; expected bytes, or a share of each chunk such as "10%"`,
-    { field: "reserve", expected: 'bytes, or "10%"', found: value },
-  );
+  throw badArgument("reserve", value, 'bytes, or a share of each chunk such as "10%"');
 }
