@@ -7,10 +7,11 @@
  * new index has another length, its checksum fails; if it has the same length, the chunks must be what the old document
  * says. Must not know commits. @see FORMAT.md [FY-01] [FY-09]
  */
+
 import { at } from "../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { digestLength } from "../format/header.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { isTaken, joinKey } from "../store/key.ts";
@@ -112,7 +113,7 @@ export class LiveDocuments {
         facts: {
           capacity: superchunklen,
           chunkBytes: chunklen * layout.rowBytes,
-          digestLength: digestLength(checksum),
+          digestLength: DIGEST_LENGTHS[checksum],
         },
         fill: type.fill.item,
       },

@@ -11,6 +11,7 @@ import { requireSettled } from "../archive/places/journal.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { decodeStoredHeader } from "../archive/read/block-read.ts";
 import { at } from "../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
 import {
@@ -23,7 +24,7 @@ import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
 import { shardKey } from "../convert/targets/shard-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { type BlpkHeader, decodeFileHeader, digestLength } from "../format/header.ts";
+import { type BlpkHeader, decodeFileHeader } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/make-v3.ts";
@@ -241,7 +242,7 @@ async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined
     const [first] = group;
     if (first === undefined) return [];
     return [
-      { key: first.key, first: first.index, chunks: group, digestLength: digestLength(first.checksum) },
+      { key: first.key, first: first.index, chunks: group, digestLength: DIGEST_LENGTHS[first.checksum] },
     ];
   });
 }
@@ -261,7 +262,7 @@ async function guessFiles(
     if (first === undefined || !Number.isFinite(first.available)) return undefined;
     const { header } = first;
     if (header?.version !== 3) return undefined;
-    const digest = digestLength(header.checksum);
+    const digest = DIGEST_LENGTHS[header.checksum];
     const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
     const chunks: FileChunk[] = [];
     for (const { offset, available, nbytes } of group) {

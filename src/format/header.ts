@@ -3,7 +3,6 @@
  *
  * Knows only the header. Code that knows the file's size checks whether the header's numbers fit it.
  */
-import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "./types.ts";
@@ -327,10 +326,6 @@ export const CHECKSUM_NAMES: readonly ChecksumName[] = [
   "sha384",
   "sha512",
 ];
-
-export function digestLength(name: ChecksumName): number {
-  return DIGEST_LENGTHS[name];
-}
 
 /** The checksum with a stored number. Throws `BAD_FIELD` for a number that no version defines. [FC-01] */
 export function checksumByNumber(

@@ -3,10 +3,10 @@
  */
 
 import { isEqual, toHex } from "../bytes/arrays.ts";
-import { type DigestName, digest } from "../bytes/checksum.ts";
+import { DIGEST_LENGTHS, type DigestName, digest } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checksumByNumber, digestLength } from "./header.ts";
+import { checksumByNumber } from "./header.ts";
 import { MAX_JSON_BYTES, parseJson } from "./json.ts";
 import type { ChecksumName, JsonValue } from "./types.ts";
 
@@ -92,7 +92,7 @@ export function decodeSectionHeader(bytes: Uint8Array, path: string, at: number)
     maxMetaSize,
     metaCompSize: reader.uint32(table.metaCompSize.at),
     userCodec: reader.view(table.userCodec.at, 8).slice(),
-    sectionLength: SECTION_HEADER_LENGTH + maxMetaSize + digestLength(checksum),
+    sectionLength: SECTION_HEADER_LENGTH + maxMetaSize + DIGEST_LENGTHS[checksum],
   };
   checkSizes(header, reader);
   return header;
@@ -145,7 +145,7 @@ export async function decodeSection(
   await checkDigest(
     header.checksum,
     stored,
-    reader.view(digestAt, digestLength(header.checksum)),
+    reader.view(digestAt, DIGEST_LENGTHS[header.checksum]),
     path,
     at + digestAt,
   );

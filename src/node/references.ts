@@ -9,9 +9,9 @@ import {
   type ContainerChanges,
   Containers,
   formatContainers,
-  type ReferredSource,
   storeOf,
 } from "../references/containers/containers.ts";
+import type { ReferredSource } from "../references/containers/guard.ts";
 import {
   containersKey,
   joinContainers,

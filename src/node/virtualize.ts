@@ -9,11 +9,9 @@ import {
   commonFolder,
   defaultContainer,
   parseContainers,
-  type ReferredSource,
-  sourceOf,
   toLocation,
 } from "../references/containers/containers.ts";
-import { checkGuard, type Guard } from "../references/containers/guard.ts";
+import { checkGuard, type Guard, type ReferredSource, sourceOf } from "../references/containers/guard.ts";
 import { joinContainers } from "../references/kerchunk/open-references.ts";
 import { type ReferenceResult, writeKerchunk } from "../references/kerchunk/write-kerchunk.ts";
 import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";

@@ -1,6 +1,6 @@
 /** Runs a share of a plan; each receipt is written after what it names is durable. */
 
-import { at } from "../bytes/arrays.ts";
+import { at, keepLast } from "../bytes/arrays.ts";
 import { encodeHere } from "../codec/index.ts";
 import {
   type ChunkCounts,
@@ -187,27 +187,20 @@ export class Share {
     signal: AbortSignal,
   ): Promise<Pick<Step, "task" | "array">> {
     for (;;) {
-      const known = this.#walks.get(source);
-      if (known !== undefined && known.array === array && known.next <= index) {
-        this.#walks.delete(source);
-        this.#walks.set(source, known);
-        // One after the other, because all concurrent jobs share a walk.
-        const found = known.turn.then(() => findIn(known, index));
-        known.turn = found.catch(() => undefined); // thrown to its caller
-        const task = await found;
-        if (task !== "passed") return { task, array };
+      let walk = this.#walks.get(source);
+      if (walk === undefined || walk.array !== array || walk.next > index) {
+        const run = await this.#planOf(source);
+        const tasks = (await orderedTasks(at(run.arrays, array), signal))[Symbol.iterator]();
+        const { path } = at(this.#job.plan.sources, source);
+        walk = { array, next: 0, turn: Promise.resolve(), tasks, path };
       }
-      // Drops the source that was used longest ago.
-      const [oldest] = this.#walks.keys();
-      if (known === undefined && this.#walks.size >= OPEN_SOURCES && oldest !== undefined) {
-        this.#walks.delete(oldest);
-        this.#planned.delete(oldest);
-      }
-      const run = await this.#planOf(source);
-      const tasks = (await orderedTasks(at(run.arrays, array), signal))[Symbol.iterator]();
-      const { path } = at(this.#job.plan.sources, source);
-      this.#walks.delete(source);
-      this.#walks.set(source, { array, next: 0, turn: Promise.resolve(), tasks, path });
+      keepLast(this.#walks, source, walk, OPEN_SOURCES);
+      // One after the other, because all concurrent jobs share a walk.
+      const own = walk;
+      const found = own.turn.then(() => findIn(own, index));
+      own.turn = found.catch(() => undefined); // thrown to its caller
+      const task = await found;
+      if (task !== "passed") return { task, array };
     }
   }
 
@@ -252,11 +245,9 @@ export class Share {
   }
 
   #planOf(source: number): Promise<SourceRun> {
-    const known = this.#planned.get(source);
-    if (known !== undefined) return known;
-    const planning = this.#job.planOf(source);
+    const planning = this.#planned.get(source) ?? this.#job.planOf(source);
     planning.catch(() => undefined); // thrown to the callers
-    this.#planned.set(source, planning);
+    keepLast(this.#planned, source, planning, OPEN_SOURCES);
     return planning;
   }
 

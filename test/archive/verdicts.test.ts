@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
+import { DIGEST_LENGTHS } from "../../src/bytes/checksum.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
-import { digestLength } from "../../src/format/header.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -43,7 +43,7 @@ describe.each(readable)("$path", (row) => {
     for (const part of await partsOf(store, path)) {
       const last = new Map<string, { offset: number; end: number }>();
       for await (const { key, offset, ctbytes, checksum } of part.listChunks()) {
-        const end = offset + ctbytes + digestLength(checksum);
+        const end = offset + ctbytes + DIGEST_LENGTHS[checksum];
         if (offset > (last.get(key)?.offset ?? -1)) last.set(key, { offset, end });
       }
       const [, ...rest] = last;
@@ -92,7 +92,7 @@ describe.each(readable)("$path", (row) => {
         if (finding?.offset === undefined) continue;
         seen++;
         expect(finding.offset).toBeGreaterThanOrEqual(chunk.offset);
-        expect(finding.offset).toBeLessThan(chunk.offset + chunk.ctbytes + digestLength(chunk.checksum));
+        expect(finding.offset).toBeLessThan(chunk.offset + chunk.ctbytes + DIGEST_LENGTHS[chunk.checksum]);
         expect(finding.message).toContain(`at byte ${finding.offset}`);
       }
       await store.put(chunk.key, bytes);

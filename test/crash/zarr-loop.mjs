@@ -5,7 +5,17 @@
  */
 
 const [, , folder, entry, mode, threads] = process.argv;
-const { node, writing, recovering, threads: made, encoding, pool, workerUrl, rounds } = await import(entry);
+const {
+  node,
+  reading,
+  writing,
+  recovering,
+  threads: made,
+  encoding,
+  pool,
+  workerUrl,
+  rounds,
+} = await import(entry);
 const { SHARDS, CHUNKS, ITEMS, chunkOf, itemsOf, roundOf } = rounds;
 
 const store = new node.FileStore(folder);
@@ -17,7 +27,8 @@ const options =
         encoder: made.encoderOf({ threads: 2, workerUrl }),
         shardWriter: encoding.threadShardWriter(new pool.WorkerPool(3, workerUrl), "wasm", 0, 0),
       };
-const array = await writing.openZarrWriter(store, "a", { strategy, ...options });
+const { model } = await reading.openZarrArray(store, "a");
+const array = new writing.WritableZarrArray(store, model, { strategy, ...options });
 if (mode === "append")
   for (let shard = 0; shard < SHARDS; shard++) await recovering.recoverShard(array, [shard]);
 let round = mode === "fixed" ? 0 : Math.max(...(await roundsNow()));

@@ -7,10 +7,11 @@ import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import type { ShardStrategy } from "../../src/zarr/write/write-settings.ts";
 import { VolatileStore } from "../store/volatile.ts";
+import { openZarrWriter } from "../zarr/writer.ts";
 import { randomFrom } from "./random.ts";
 
 const [ITEMS, SHARD, CHUNK, FILL] = [768, 256, 64, -1];

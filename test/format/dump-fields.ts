@@ -4,17 +4,12 @@
  */
 
 import { checkOffsets, decodeOffsets } from "../../src/archive/places/blpk-file.ts";
-import { type DigestName, digest } from "../../src/bytes/checksum.ts";
+import { DIGEST_LENGTHS, type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeFileHeader } from "../../src/format/encode-file.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
-import {
-  type BlpkHeader,
-  checksumByNumber,
-  decodeFileHeader,
-  digestLength,
-} from "../../src/format/header.ts";
+import { type BlpkHeader, checksumByNumber, decodeFileHeader } from "../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
@@ -140,7 +135,7 @@ async function sectionFields(bytes: Uint8Array): Promise<Field[]> {
     [8, "user-codec", toHex(header.userCodec)],
     [header.metaCompSize, "text", new TextDecoder().decode(bytes.subarray(32, textEnd))],
     ...(roomEnd > textEnd ? ([[roomEnd - textEnd, "room", "zeros"]] as const) : []),
-    [digestLength(header.checksum), "digest", toHex(bytes.subarray(roomEnd))],
+    [DIGEST_LENGTHS[header.checksum], "digest", toHex(bytes.subarray(roomEnd))],
   ];
 }
 
@@ -233,7 +228,7 @@ async function fileFields(bytes: Uint8Array): Promise<Field[]> {
     const { fields: chunk } = await chunkFields(bytes.subarray(at), `chunk ${k} `);
     const { ctbytes } = decodeChunkHeader(bytes.subarray(at));
     fields.push(...chunk);
-    const length = digestLength(header.checksum);
+    const length = DIGEST_LENGTHS[header.checksum];
     if (length > 0) {
       const stored = toHex(bytes.subarray(at + ctbytes, at + ctbytes + length));
       const found = toHex(await digest(header.checksum, bytes.subarray(at, at + ctbytes)));
@@ -246,10 +241,10 @@ async function fileFields(bytes: Uint8Array): Promise<Field[]> {
 }
 
 async function digestFields(bytes: Uint8Array, name: DigestName): Promise<Field[]> {
-  const chunk = bytes.subarray(0, bytes.length - digestLength(name));
+  const chunk = bytes.subarray(0, bytes.length - DIGEST_LENGTHS[name]);
   return [
     [chunk.length, "chunk", await storedText(chunk)],
-    [digestLength(name), "digest", toHex(await digest(name, chunk))],
+    [DIGEST_LENGTHS[name], "digest", toHex(await digest(name, chunk))],
   ];
 }
 

@@ -2,9 +2,8 @@
 
 import { deflateSync } from "node:zlib";
 import { encode } from "superchunk/blosc";
-import { openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { randomItems, randomValues, toFortran } from "./archives.mjs";
-import { randomDocument } from "./zarr-chains.mjs";
+import { openZarrWriter, randomDocument } from "./zarr-chains.mjs";
 
 /** Of version 2: chunks of any shape, some of them missing. */
 export async function makeZarr2(store, path, choices) {

@@ -1,5 +1,7 @@
 /** Random Zarr v3 array documents of every kind of chain: shards in shards, transposes, grids, index codecs. */
 import { randomNumbers } from "../../bench/samples.mjs";
+import { openZarrArray } from "../../build/src/zarr/read/open.js";
+import { WritableZarrArray } from "../../build/src/zarr/write/writable-array.js";
 
 export const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 export const BIG = { name: "bytes", configuration: { endian: "big" } };
@@ -93,4 +95,10 @@ function permutation(n, { below }) {
     [order[i], order[j]] = [order[j], order[i]];
   }
   return order;
+}
+
+/** Opens an array for writing, without the queue of an editor. */
+export async function openZarrWriter(store, path = "", settings = {}) {
+  const { model } = await openZarrArray(store, path, settings);
+  return new WritableZarrArray(store, model, settings);
 }

@@ -5,8 +5,7 @@
 
 import { MemoryStore } from "superchunk";
 import { openZarr } from "../../build/src/zarr/read/open.js";
-import { openZarrWriter } from "../../build/src/zarr/write/create.js";
-import { blosc, CRC, choicesFrom, LITTLE, randomDocument, sharding } from "./zarr-chains.mjs";
+import { blosc, CRC, choicesFrom, LITTLE, openZarrWriter, randomDocument, sharding } from "./zarr-chains.mjs";
 
 const PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0";
 const ENTRY = {

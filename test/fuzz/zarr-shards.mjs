@@ -2,8 +2,8 @@
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
-import { createZarr, openZarrWriter } from "../../build/src/zarr/write/create.js";
-import { BIG, blosc, CRC, choicesFrom, GZIP, LITTLE, sharding } from "./zarr-chains.mjs";
+import { createZarr } from "../../build/src/zarr/write/create.js";
+import { BIG, blosc, CRC, choicesFrom, GZIP, LITTLE, openZarrWriter, sharding } from "./zarr-chains.mjs";
 
 const [ROWS, COLUMNS] = [13, 17];
 const KEY = "c/0/0";

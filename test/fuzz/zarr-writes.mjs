@@ -2,8 +2,7 @@
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
-import { openZarrWriter } from "../../build/src/zarr/write/create.js";
-import { choicesFrom, randomDocument } from "./zarr-chains.mjs";
+import { choicesFrom, openZarrWriter, randomDocument } from "./zarr-chains.mjs";
 
 /** One array with some rounds of writes. Throws if a value is wrong. */
 export async function fuzzWrites(seed) {

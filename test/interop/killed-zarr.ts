@@ -12,12 +12,13 @@ import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import { runAndKill } from "../crash/killed-child.ts";
 import { randomFrom } from "../crash/random.ts";
 import { CHUNKS, chunkOf, ITEMS, itemsOf, roundOf, SHARDS, shardOf } from "../crash/zarr-rounds.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { openZarrWriter } from "../zarr/writer.ts";
 import type { SuiteContext } from "./suite.ts";
 
 export const ZARR_READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
@@ -81,7 +82,8 @@ async function makeEntry(folder: string): Promise<string> {
   const entry = join(folder, "zarr-entry.mjs");
   const modules = {
     node: built("node/index.js"),
-    writing: built("zarr/write/create.js"),
+    reading: built("zarr/read/open.js"),
+    writing: built("zarr/write/writable-array.js"),
     recovering: built("zarr/write/recover-shard.js"),
     threads: built("node/threads/threads.js"),
     encoding: built("node/threads/thread-encoder.js"),

@@ -8,8 +8,8 @@ import { create as createArray } from "../../src/node/edit.ts";
 import { create, edit, FileStore, link, open, unlink } from "../../src/node/index.ts";
 import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
-import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
+import { openZarrWriter as openWriterIn } from "./writer.ts";
 
 function makeFolder(): string {
   const folder = temporaryFolder();

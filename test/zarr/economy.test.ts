@@ -136,7 +136,7 @@ test("a shard that is replaced between two reads is read again, and never with t
   const memory = await makeStore();
   const reader = await openZarrArray(memory);
   expect(await reader.get([50])).toBe(50);
-  const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
+  const { openZarrWriter } = await import("./writer.ts");
   const writer = await openZarrWriter(memory);
   await writer.set([{ start: 0, stop: 1000, step: 1 }], 0);
   expect(await reader.get([50])).toBe(0);
@@ -146,7 +146,7 @@ test("a shard that is replaced between two reads is read again, and never with t
 test("a shard that is replaced during a read gives the values of one version", async () => {
   const memory = await makeStore();
   const other = await makeStore();
-  const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
+  const { openZarrWriter } = await import("./writer.ts");
   await (await openZarrWriter(other)).set([{ start: 0, stop: 900, step: 1 }], 0);
   const replacement = (await other.get("c/0")) ?? new Uint8Array(0);
   let replaced = 0;

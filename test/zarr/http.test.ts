@@ -9,9 +9,10 @@ import { fromZarrita } from "../../src/store/foreign.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
+import { openZarrWriter } from "./writer.ts";
 
 let server: TestServer | undefined;
 

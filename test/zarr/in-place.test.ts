@@ -6,9 +6,10 @@ import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
 import { bundleScript } from "../store/script.ts";
+import { openZarrWriter } from "./writer.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 const ZSTD = { name: "zstd", configuration: { level: 1, checksum: false } };
@@ -52,7 +53,7 @@ test.each([
     const at = (path: string): string => JSON.stringify(join(process.cwd(), path));
     await bundleScript(
       `import { FileStore } from ${at("src/node/fs/fs-store.ts")};
-      import { openZarrWriter } from ${at("src/zarr/write/create.ts")};
+      import { openZarrWriter } from ${at("test/zarr/writer.ts")};
       const array = await openZarrWriter(new FileStore(${JSON.stringify(folder)}), "a", { strategy: ${JSON.stringify(strategy)} });
       const valuesOf = ${valuesOf.toString()};
       let done = 0;

@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { openZarrWriter } from "../../src/zarr/write/create.ts";
 import { convert } from "../../src/zarr.ts";
+import { openZarrWriter } from "./writer.ts";
 
 interface Chunk {
   readonly dtype: string;

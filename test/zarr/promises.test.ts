@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { openZarrWriter } from "../../src/zarr/write/create.ts";
 import { planShardWrite } from "../../src/zarr/write/shard-apply.ts";
+import { openZarrWriter } from "./writer.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 const GZIP = { name: "gzip", configuration: { level: 1 } };

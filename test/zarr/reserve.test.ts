@@ -3,7 +3,7 @@ import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import {
   encodeInnerChunk,
   finishReserved,
@@ -13,6 +13,7 @@ import {
 } from "../../src/zarr/write/reserve.ts";
 import { temporaryFolder } from "../folder.ts";
 import fc from "../property.ts";
+import { openZarrWriter } from "./writer.ts";
 
 const specification = {
   shape: [8, 8],

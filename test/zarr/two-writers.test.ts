@@ -4,8 +4,9 @@ import { isSuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/index.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions } from "../../src/store/types.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
+import { openZarrWriter } from "./writer.ts";
 
 // The fast writer waits for a claim that ends only after it: there is nothing to wait for.
 vi.mock("node:timers/promises", async (load) => ({

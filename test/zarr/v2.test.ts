@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { encode } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
-import { openZarrWriter } from "../../src/zarr/write/create.ts";
+import { openZarrWriter } from "./writer.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 const base = {

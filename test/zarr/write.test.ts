@@ -206,6 +206,6 @@ describe("a shard", () => {
 });
 
 async function openWriter(store: WritableStore): Promise<WritableZarrArray> {
-  const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
+  const { openZarrWriter } = await import("./writer.ts");
   return openZarrWriter(store);
 }

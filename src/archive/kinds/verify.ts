@@ -4,8 +4,8 @@
  */
 
 import { defined } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/header.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-fetch.ts";
@@ -158,7 +158,7 @@ class Tally {
     this.#chunks++;
     this.#nbytes += chunk.bytes.length;
     this.#cbytes += chunk.ctbytes;
-    if (digestLength(place.checksum) > 0) this.#digests++;
+    if (DIGEST_LENGTHS[place.checksum] > 0) this.#digests++;
     this.#options.onProgress?.({ done: this.#nbytes, total: this.#context.sequence.nbytes });
   }
 

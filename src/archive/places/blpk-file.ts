@@ -4,16 +4,12 @@
  * Without offsets, chunks are found by their Blosc headers: chunk, digest, reserve, chunk, … Reserved bytes are zero,
  * and no Blosc header starts with a zero. @see FORMAT.md [FW]
  */
+
 import { at } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { joinSafeNumber } from "../../bytes/fields.ts";
 import { SuperchunkError } from "../../errors.ts";
-import {
-  type BlpkHeader,
-  decodeFileHeader,
-  digestLength,
-  OFFSET_LENGTH,
-  UNUSED,
-} from "../../format/header.ts";
+import { type BlpkHeader, decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
 import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -60,7 +56,7 @@ export async function openBlpkFile(
     metadata = section.metadata;
     at = section.end;
   }
-  const length = digestLength(header.checksum);
+  const length = DIGEST_LENGTHS[header.checksum];
   // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
   const located = header.offsets
     ? await readOffsets(begun, at, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks)

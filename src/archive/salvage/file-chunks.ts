@@ -4,10 +4,10 @@
  */
 
 import { isEqual } from "../../bytes/arrays.ts";
-import { loadDigest } from "../../bytes/checksum.ts";
+import { DIGEST_LENGTHS, loadDigest } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { type BlpkHeader, CHECKSUM_NAMES, decodeFileHeader, digestLength } from "../../format/header.ts";
+import { type BlpkHeader, CHECKSUM_NAMES, decodeFileHeader } from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
 import type { ChecksumName, JsonValue } from "../../format/types.ts";
@@ -296,11 +296,11 @@ class Search {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
     if (header === undefined) return "None";
-    const longest = Math.max(...CHECKSUM_NAMES.map(digestLength));
+    const longest = Math.max(...CHECKSUM_NAMES.map((name) => DIGEST_LENGTHS[name]));
     const bytes = await this.#read(offset, header.ctbytes + longest);
     const [chunk, stored] = [bytes.subarray(0, header.ctbytes), bytes.subarray(header.ctbytes)];
     for (const name of CHECKSUM_NAMES) {
-      const length = digestLength(name);
+      const length = DIGEST_LENGTHS[name];
       if (length === 0 || length > stored.length) continue;
       if (isEqual((await loadDigest(name))(chunk), stored.subarray(0, length))) return name;
     }
@@ -333,7 +333,7 @@ class Search {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
     if (header === undefined) return undefined;
-    return this.#skipZeros(offset + header.ctbytes + digestLength(this.#checksum ?? "None"));
+    return this.#skipZeros(offset + header.ctbytes + DIGEST_LENGTHS[this.#checksum ?? "None"]);
   }
 
   #lost(index: number, at: number | undefined): Flaw {
@@ -384,7 +384,7 @@ class Search {
       const start: number = await this.#skipZeros(at);
       if (start >= size) break;
       const header: ChunkHeader | undefined = await readHeaderAt(this.#store, key, start, size);
-      const digest = digestLength(this.#checksum ?? "None");
+      const digest = DIGEST_LENGTHS[this.#checksum ?? "None"];
       if (header !== undefined && this.#mayBe(header)) {
         runs.at(-1)?.push(start);
         found++;

@@ -2,8 +2,8 @@
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import type { ReferredSource } from "../../references/containers/containers.ts";
 import { type Container, Containers } from "../../references/containers/containers.ts";
+import type { ReferredSource } from "../../references/containers/guard.ts";
 import {
   isClosed,
   notReadBack,

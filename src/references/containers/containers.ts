@@ -9,8 +9,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkLocation, hasScheme, schemeOf } from "../../places/declared.ts";
-import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { type Guard, guardOf } from "./guard.ts";
+import type { ReferredSource } from "./guard.ts";
 
 /** Kinds of stores that hold objects. */
 export type ContainerStore = "local" | "http" | "s3" | "gcs" | "azure";
@@ -343,31 +342,6 @@ export function commonFolder(locations: Iterable<string>): string | undefined {
     }
   }
   return common;
-}
-
-// The archives that references were written from: if one has changed, the references show its earlier state.
-// Knows guards; must not know references' forms. @see FORMAT.md [FV-03]
-
-/** State, when the references were written, of an object that every change of an archive replaces. */
-export interface ReferredSource extends Guard {
-  readonly location: string;
-}
-
-/** The object in an array's folder that each writer replaces. */
-const SIZES = "meta/sizes";
-
-/** The source for an array in the folder `path`; undefined if no object of it shows changes. */
-export async function sourceOf(
-  store: ReadableStore,
-  path: string,
-  toLocation: (described: string) => string,
-  options: StoreOptions,
-): Promise<ReferredSource | undefined> {
-  const key = path === "" ? SIZES : `${path}/${SIZES}`;
-  const info = await store.stat(key, options);
-  if (info === undefined || (info.etag === undefined && info.modified === undefined)) return undefined;
-  const described = store.describe(key);
-  return { location: toLocation(described), ...guardOf(info, described) };
 }
 
 function formatSources(sources: readonly ReferredSource[]): JsonValue {

@@ -40,6 +40,28 @@ export function guardOf(info: ObjectInfo, path: string): Guard {
   };
 }
 
+/** State, when the references were written, of an object that every change of an archive replaces. @see FORMAT.md [FV-03] */
+export interface ReferredSource extends Guard {
+  readonly location: string;
+}
+
+/** The object in an array's folder that each writer replaces. */
+const SIZES = "meta/sizes";
+
+/** The source for an array in the folder `path`; undefined if no object of it shows changes. */
+export async function sourceOf(
+  store: ReadableStore,
+  path: string,
+  toLocation: (described: string) => string,
+  options: StoreOptions,
+): Promise<ReferredSource | undefined> {
+  const key = path === "" ? SIZES : `${path}/${SIZES}`;
+  const info = await store.stat(key, options);
+  if (info === undefined || (info.etag === undefined && info.modified === undefined)) return undefined;
+  const described = store.describe(key);
+  return { location: toLocation(described), ...guardOf(info, described) };
+}
+
 /** Compares an object with its guard. Throws `STALE` if it has changed. */
 export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>

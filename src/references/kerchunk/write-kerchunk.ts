@@ -9,7 +9,6 @@ import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/make-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
-import type { ReferredSource } from "../containers/containers.ts";
 import {
   type Container,
   Containers,
@@ -17,6 +16,7 @@ import {
   defaultContainer,
   formatContainers,
 } from "../containers/containers.ts";
+import type { ReferredSource } from "../containers/guard.ts";
 import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
 import {

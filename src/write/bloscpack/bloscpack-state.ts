@@ -6,9 +6,10 @@ import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
 import { decodeStoredHeader } from "../../archive/read/block-read.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, digestLength } from "../../format/header.ts";
+import type { BlpkHeader } from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
@@ -125,7 +126,7 @@ async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number
 /** Bytes of each of the first `count` chunks with digest, according to their headers. */
 export async function storedSizes(state: BloscpackState, count: number): Promise<Float64Array> {
   const { file } = state;
-  const digest = digestLength(state.header.checksum);
+  const digest = DIGEST_LENGTHS[state.header.checksum];
   const sizes = new Float64Array(count);
   for (let i = 0; i < count; i++) {
     const known = file.walked?.sizes[i];

@@ -1,7 +1,7 @@
 /** Makes encoded chunks with their digests, in this thread or elsewhere. Knows settings; must not know where the chunks go. */
 
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
-import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
+import { DIGEST_LENGTHS, type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import {
   decodeSync,
   encodeInto,
@@ -20,7 +20,6 @@ import type {
   EncodeOptions,
 } from "../../codec/types.ts";
 import { placedError } from "../../errors.ts";
-import { digestLength } from "../../format/header.ts";
 import { giveWay } from "../../store/pool.ts";
 import type { ArrayRoot } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
@@ -56,7 +55,7 @@ export class ChunkMaker {
   async prepare({ cname, clevel, shuffle, checksum }: ArraySettings): Promise<void> {
     this.#options = { cname, clevel, shuffle };
     this.#digest = await loadDigest(checksum);
-    this.#digestLength = digestLength(checksum);
+    this.#digestLength = DIGEST_LENGTHS[checksum];
     await this.#encoding.prepare(this.#options);
   }
 

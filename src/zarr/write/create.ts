@@ -9,7 +9,7 @@ import { hasByteOrder, parseDataType } from "../document/data-type.ts";
 import { bloscCodec, bytesCodec, DOCUMENT, shardingCodec } from "../document/make-v3.ts";
 import { parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
-import { type OpenZarrOptions, openZarrArray } from "../read/open.ts";
+import type { OpenZarrOptions } from "../read/open.ts";
 import { refuseDual } from "./node-document.ts";
 import { WritableZarrArray } from "./writable-array.ts";
 import type { WriteSettings } from "./write-settings.ts";
@@ -97,17 +97,6 @@ export async function createZarr(
   if ("consolidated" in model) throw new SuperchunkError("BAD_ARGUMENT", "the specification is a group's");
   await refuseDual(store, path, options);
   await store.put(key, text, { ifAbsent: true, signal: options.signal });
-  return new WritableZarrArray(store, model, options);
-}
-
-/** Opens an array for writing. Throws like {@link openZarrArray}, and `CONFLICT` for one that is also an archive. */
-export async function openZarrWriter(
-  store: WritableStore,
-  path = "",
-  options: CreateZarrOptions = {},
-): Promise<WritableZarrArray> {
-  const { model } = await openZarrArray(store, path, options);
-  await refuseDual(store, path, options);
   return new WritableZarrArray(store, model, options);
 }
 

@@ -4,8 +4,9 @@ import { edit as openEdit } from "../../../src/edit/edit.ts";
 import type { ZarrEdit } from "../../../src/edit/zarr-array.ts";
 import { S3Store } from "../../../src/node/index.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
-import { createZarr, openZarrWriter } from "../../../src/zarr/write/create.ts";
+import { createZarr } from "../../../src/zarr/write/create.ts";
 import { withClaim } from "../../../src/zarr/write/shard-apply.ts";
+import { openZarrWriter } from "../../zarr/writer.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 
 let server: TestS3;
