@@ -16,6 +16,7 @@ import { type Mount, mountedStore } from "../store/mounted.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import {
+  assertNamesDiffer,
   closing,
   findMembership,
   isAddress,
@@ -162,18 +163,9 @@ async function openOne(
 export async function locateSources(paths: readonly string[]): Promise<Location> {
   const [only] = paths;
   if (paths.length === 1 && only !== undefined) return locate(only);
+  assertNamesDiffer(paths.map(nameOf));
   const mounts = new Map<string, Mount>();
-  for (const path of paths) {
-    const name = nameOf(path);
-    if (mounts.has(name)) {
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `two sources have the name "${name}", under which each would be in the result; convert them one by one`,
-        { path, field: "src" },
-      );
-    }
-    mounts.set(name, await locate(path));
-  }
+  for (const path of paths) mounts.set(nameOf(path), await locate(path));
   return { store: mountedStore(mounts), path: "" };
 }
 

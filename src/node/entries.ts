@@ -13,7 +13,7 @@ import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isAddress, isBucketAddress, locate, nameOf, setAbove } from "./locate.ts";
+import { assertNamesDiffer, isAddress, isBucketAddress, locate, nameOf, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
@@ -48,17 +48,10 @@ export async function locateEntries(
   };
   const entries: ViewEntry[] = [];
   const places: ServedEntries["places"][number][] = [];
-  const names = new Set<string>();
+  assertNamesDiffer(paths.map(nameOf));
   try {
     for (const typed of paths) {
       const name = nameOf(typed);
-      if (names.has(name))
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
-          `two paths have the name "${name}"; serve them one by one`,
-          { path: typed, field: "paths" },
-        );
-      names.add(name);
       if (sets !== undefined && (await isSet(typed))) {
         const node = await open(typed, { ...sets, signal });
         stores.push(node);

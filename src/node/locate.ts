@@ -160,6 +160,15 @@ export function nameOf(location: string): string {
   );
 }
 
+/** Throws `BAD_ARGUMENT` if two paths have the same name, under which both would be in the result. */
+export function assertNamesDiffer(names: readonly string[]): void {
+  const seen = new Set<string>();
+  const twice = names.find((name) => seen.size === seen.add(name).size);
+  if (twice === undefined) return;
+  const reason = `two paths have the name "${twice}", under which both would be in the result`;
+  throw new SuperchunkError("BAD_ARGUMENT", `${reason}; give them one by one`, { field: "paths" });
+}
+
 /** True for addresses other than `file://`. */
 export function isRemote(location: string): boolean {
   return isAddress(location) && !/^file:/i.test(location);

@@ -13,7 +13,7 @@ import {
   type SharedResult,
 } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
-import { type PlaceWork, planPlaces } from "../plan/places.ts";
+import { type PlaceWork, type PlanPlace, planPlaces } from "../plan/places.ts";
 import {
   packOptions,
   type SharedPlan,
@@ -32,10 +32,18 @@ import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
-import { closing, isAddress, type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+import {
+  assertNamesDiffer,
+  closing,
+  isAddress,
+  locate,
+  locateTarget,
+  nameOf,
+  type WritableLocation,
+} from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
-import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
+import { openHeld, type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
 
 /** As in package.json, which a bundled application does not have. */
 const VERSION = "0.1.0";
@@ -121,17 +129,19 @@ async function planWork(
   { signal, onProgress, ...access }: ConvertPathOptions,
 ): Promise<SharedPlan> {
   const options = { signal, onProgress, openPlace: placeOpener(access) };
-  const places = await locateAll(from);
+  const held = work.archivesOnly === true ? await openHeld(from, signal) : [];
+  for (const { root } of held) await root.close();
+  const files = held.map(({ typed }) => typed);
+  const others = from.filter((path) => !files.includes(path));
+  if (work.command !== "verify") assertNamesDiffer(others.map(nameOf));
+  const places: PlanPlace[] = [];
+  for (const path of from) places.push({ ...(await locate(path)), isFile: files.includes(path) });
   const target = locateTarget(to, "file");
   try {
     return await planPlaces(work, places, target, options, { software: VERSION, from, to });
   } finally {
     await closeAll([...places, target]);
   }
-}
-
-function locateAll(from: readonly string[]): Promise<Location[]> {
-  return Promise.all(from.map((each) => locate(each)));
 }
 
 async function closeAll(places: readonly { readonly store: ReadableStore }[]): Promise<void> {
@@ -280,7 +290,7 @@ interface OpenPlan {
 /** The work of a plan that is not a conversion. */
 function workOf(
   made: SharedPlan,
-  places: readonly Location[],
+  places: readonly PlanPlace[],
   { store, path }: WritableLocation,
 ): { readonly work: SharedWork; readonly references?: OpenPlan["references"] } {
   const beside = folderBeside(path);
@@ -349,7 +359,7 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: VERSION },
     );
   if (made.command !== undefined) {
-    const places = await locateAll(made.from);
+    const places = await Promise.all(made.from.map((path) => locate(path)));
     const destination = locateTarget(made.to, "file");
     const { work, references } = workOf(made, places, destination);
     return {

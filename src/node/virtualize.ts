@@ -27,7 +27,7 @@ import { parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
-import { addressOf, closing, isBucketAddress, locate, locateTarget } from "./locate.ts";
+import { addressOf, assertNamesDiffer, closing, isBucketAddress, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
 import {
@@ -190,7 +190,7 @@ interface HeldEntry extends Pick<ViewEntry, "node" | "source"> {
 }
 
 /** Opens the HDF5 files among paths. Throws `UNSUPPORTED` for Blosc2. */
-async function openHeld(
+export async function openHeld(
   paths: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<readonly HeldEntry[]> {
@@ -205,14 +205,9 @@ async function openHeld(
     const source = root.store.describe(root.path);
     if (root.dialect !== "hdf5") throw refuseBlosc2(source);
     const node = root.path === "" ? (typed.split("/").at(-1) ?? "") : root.path;
-    if (held.some((each) => each.node === node))
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `two paths have the name "${node}"; write references to them one by one`,
-        { path: typed, field: "paths" },
-      );
     held.push({ typed, root: root.ownStore(store), source, node });
   }
+  assertNamesDiffer(held.map(({ node }) => node));
   return held;
 }
 

@@ -5,6 +5,7 @@
  */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
+import { findArchives } from "../archive/open/discover.ts";
 import { at } from "../bytes/arrays.ts";
 import { type ConvertOptions, type Destination, failureOf } from "../convert/pipeline.ts";
 import { digestOf, fingerprintZarr, metadataVersions } from "../convert/sources/items.ts";
@@ -19,13 +20,16 @@ import { assertOutputFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
 import { peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
+const NOTHING = "neither an archive nor a Zarr array";
+const NO_ARCHIVE = "no archive; name an HDF5 file directly";
 /** Archives examined ahead. */
 const LOOKED_AHEAD = 32;
 
-/** A place whose archives are all included. */
+/** A place whose archives are all included; a file may be one source, whatever is in it. */
 export interface PlanPlace {
   readonly store: ReadableStore;
   readonly path: string;
+  readonly isFile?: boolean;
 }
 
 /** The work on the archives of places, and which of them are included. */
@@ -49,7 +53,8 @@ export async function planPlaces(
   await assertOutputFree(destination);
   const reading = { signal, openPlace };
   const sources: SharedSource[] = [];
-  for (const [place, { store, path }] of places.entries()) {
+  for (const [place, from] of places.entries()) {
+    const { store, path } = from;
     const before = sources.length;
     const describe = async (found: FoundReadable): Promise<SharedSource> => {
       const where = {
@@ -63,15 +68,14 @@ export async function planPlaces(
       return { ...where, versions, nbytes };
     };
     const all: FoundReadable[] = [];
-    for await (const found of readablesAt(store, path, reading))
-      if (!archivesOnly || found.array === undefined) all.push(found);
+    for await (const found of readablesAt(from, archivesOnly, reading)) all.push(found);
     for await (const each of mapAhead(all, LOOKED_AHEAD, describe, signal)) {
       sources.push(each);
       const [done, total] = [sources.length, before + all.length];
       onProgress?.({ done, total, label: each.path, unit: "archives" });
     }
     if (sources.length === before)
-      throw new SuperchunkError("NOT_FOUND", "found neither an archive nor a Zarr array", {
+      throw new SuperchunkError("NOT_FOUND", `found ${archivesOnly ? NO_ARCHIVE : NOTHING}`, {
         path: store.describe(path),
         field: "src",
       });
@@ -84,27 +88,23 @@ export async function planPlaces(
   return { ...plan, id: await digestOfPlan(plan) };
 }
 
-/** Every archive and Zarr array at or below a place. A file is accepted without opening it. */
+/** Every archive at or below a place, and every Zarr array. A file is accepted without opening it. */
 async function* readablesAt(
-  store: ReadableStore,
-  path: string,
+  { store, path, isFile }: PlanPlace,
+  archivesOnly: boolean,
   reading: OpenOptions,
 ): AsyncGenerator<FoundReadable> {
+  if (isFile === true) return yield { path };
   if (path === "" || (await store.stat(path, reading)) === undefined) {
+    if (archivesOnly) return yield* findArchives(store, path, reading);
     for await (const found of findReadables(store, path, reading)) if (found.group === undefined) yield found;
     return;
   }
-  let opened: Readable;
-  try {
-    opened = await open(store, path, reading);
-  } catch {
-    yield { path }; // verifying it reports the error
-    return;
-  }
-  if (opened.kind !== "group") yield { path };
-  else
-    for await (const found of findReadables(opened))
-      if (found.group === undefined) yield { ...found, path: joinKey(path, found.path) };
+  // Verifying what cannot be opened reports the error.
+  const opened = await open(store, path, reading).catch(() => undefined);
+  if (opened?.kind !== "group") return yield { path };
+  for await (const found of findReadables(opened))
+    if (found.group === undefined) yield { ...found, path: joinKey(path, found.path) };
 }
 
 /** A digest that changes when an archive does, and its size; 0 for what cannot be opened. */

@@ -187,3 +187,30 @@ it("options of another job are refused", async () => {
       err: expect.stringContaining(word),
     });
 });
+
+it("an HDF5 file named directly is one source of references; what finish would refuse is not planned", async () => {
+  const { folder, data } = await makeTree(false);
+  const at = (name: string): string => join(folder, name);
+  await cp(join(corpusFolder, "..", "hdf5", "h5py-latest.h5"), at("held.h5"));
+  await mkdir(at("only"));
+  await cp(at("held.h5"), at("only/held.h5"));
+  await cp(join(corpusFolder, "..", "blosc2", "cube.b2nd"), at("a.b2nd"));
+  const how = { command: "virtualize", form: "kerchunk" } as const;
+  const sources = [at("held.h5"), join(data, "sound.blp")];
+  const wanted = await virtualize(sources, at("straight.json"), { to: "kerchunk" });
+  const made = await plan(sources, at("shared.json"), how);
+  for (const k of [2, 1]) await runTasks(made, { share: { k, n: 2 } });
+  expect((await finish(made))?.references?.failures).toEqual(wanted.failures);
+  expect(await readFile(at("shared.json"), "utf8")).toBe(await readFile(at("straight.json"), "utf8"));
+  for (const [refused, code] of [
+    [[at("only")], "NOT_FOUND"],
+    [[at("a.b2nd")], "UNSUPPORTED"],
+    [[at("held.h5"), at("only/held.h5")], "BAD_ARGUMENT"],
+  ] as const)
+    await expect(plan(refused, at("refused.json"), how)).rejects.toMatchObject({ code });
+  // Copies have the names of their archives.
+  await cp(at("data"), at("other/data"), { recursive: true });
+  await expect(
+    plan([data, at("other/data")], at("saved"), { command: "repair", holes: "fill" }),
+  ).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
