@@ -3,7 +3,6 @@ import { type Command, Option } from "commander";
 import {
   type BytesArchive,
   type DamageReport,
-  type DType,
   encodeNpyHeader,
   type FilterCondition,
   isSuperchunkError,
@@ -211,16 +210,18 @@ function findRows(archive: Subject, format: Format, options: CatOptions, context
   return foundSources(scan.columns.map(faceOf), (long) => source.scan({ ...scan, ...long }));
 }
 
+interface ColumnScan {
+  readonly source: Exclude<Subject, BytesArchive>;
+  readonly scan: ScanRowsOptions<readonly string[]> & { readonly columns: readonly string[] };
+  readonly faceOf: (name: string) => ColumnFace;
+}
+
 /** The scan for the options. Throws `BAD_ARGUMENT` for plain bytes. */
 function scanOf(
   archive: Subject,
   { where = [], column, head, damaged }: CatOptions,
   context: Context,
-): {
-  readonly source: Exclude<Subject, BytesArchive>;
-  readonly scan: ScanRowsOptions<readonly string[]> & { readonly columns: readonly string[] };
-  readonly faceOf: ReturnType<typeof columnFaces>["faceOf"];
-} {
+): ColumnScan {
   if (archive.kind === "bytes")
     throw wrongUse(
       where.length > 0 ? "where" : "format",
@@ -241,14 +242,12 @@ function scanOf(
   return { source: archive, scan, faceOf };
 }
 
+type ColumnFace = Pick<ValueSource, "name" | "dtype" | "rowShape">;
+
 /** The columns of a scan: those of a table, the fields of a struct, or the values of an array. */
 function columnFaces(archive: Exclude<Subject, BytesArchive>): {
   readonly names: readonly string[];
-  faceOf(name: string): {
-    readonly name: string;
-    readonly dtype: DType;
-    readonly rowShape: readonly number[];
-  };
+  faceOf(name: string): ColumnFace;
 } {
   if (archive.kind !== "array") {
     const faceOf = (name: string) => {

@@ -127,14 +127,8 @@ function describeCosts({ bytes }: MirrorCosts): string {
     : `; for its Zarr readers ${formatSize(bytes)} of shards of their own, which "superchunk unlink" and "superchunk link --live" save while no program reads`;
 }
 
-function describe({
-  isRecoded,
-  isShownAnew,
-  superchunks,
-  superchunksWritten,
-  superchunksRenamed,
-  cbytes,
-}: CompactPlan): string {
+function describe(plan: CompactPlan): string {
+  const { isRecoded, isShownAnew, superchunks, superchunksWritten, superchunksRenamed, cbytes } = plan;
   if (isRecoded)
     return `all of its ${formatPlural(superchunks, "superchunk")} (${formatSize(cbytes)}) would be decoded and rewritten${isShownAnew ? ", and shown as Zarr again: its shards are files of their own then, about as large" : ""}`;
   if (superchunksWritten + superchunksRenamed === 0) return "nothing to do";

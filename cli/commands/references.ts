@@ -175,14 +175,8 @@ async function containers(path: string, flags: ContainersFlags, context: Context
 }
 
 /** Credentials and anonymous access exclude each other: setting one removes the other. */
-function changesOf({
-  prefix,
-  location,
-  region,
-  endpoint,
-  anonymous,
-  credentials,
-}: ContainersFlags): SetContainer {
+function changesOf(flags: ContainersFlags): SetContainer {
+  const { prefix, location, region, endpoint, anonymous, credentials } = flags;
   return {
     ...(prefix === undefined ? {} : { prefix }),
     ...(location === undefined ? {} : { location }),

@@ -51,19 +51,17 @@ type Kernel = ReturnType<typeof takeKernel>;
 /** Decodes `length` bytes at `input` to `out`, at most `room` bytes. Returns their number, or a negative code. */
 type StreamDecoder = (kernel: Kernel, input: number, length: number, out: number, room: number) => number;
 
+/** A stream that decodes to at most `limit` bytes; `name` is for messages. */
+interface EncodedStream {
+  readonly stream: Uint8Array;
+  readonly limit: number;
+  readonly compressor: "zlib" | "zstd" | "lz4";
+  readonly name?: string;
+}
+
 /** Decodes a stream in the memory of a kernel. `take` gets the decoded bytes, which are valid until it returns. */
 function decodeHere<T>(
-  {
-    stream,
-    limit,
-    compressor,
-    name = compressor,
-  }: {
-    readonly stream: Uint8Array;
-    readonly limit: number;
-    readonly compressor: "zlib" | "zstd" | "lz4";
-    readonly name?: string;
-  },
+  { stream, limit, compressor, name = compressor }: EncodedStream,
   decode: StreamDecoder,
   take: (decoded: Uint8Array<ArrayBuffer>, kernel: Kernel, input: number) => T,
 ): T {

@@ -327,14 +327,10 @@ class BlockDecoder {
   }
 
   #decodeStreams(
-    {
-      block,
-      length,
-      input,
-      filter,
-    }: Pick<DecodedStreams, "length" | "filter"> & { block: number; input: number },
+    encoded: Pick<DecodedStreams, "length" | "filter"> & { block: number; input: number },
     dst: number,
   ): DecodedStreams {
+    const { block, length, input, filter } = encoded;
     const { header, streams, dictionary } = this.#blocks;
     const { memory, streams: table } = this.#kernel;
     const streamLength = length / streams.count;

@@ -146,17 +146,16 @@ export async function survey(
   };
 }
 
-/** Finds the documents that are missing or differ. Throws `CONFLICT` for one that no link made. */
+/**
+ * Finds the documents that are missing or differ. `isPublished`: the root's exists, so a link was finished, and everything it made was
+ * durable before. Throws `CONFLICT` for one that no link made.
+ */
 async function compareDocuments(
   { target, files }: LinkSite,
   { documents }: LinkedArchive,
   before: LinkRecord | undefined,
   signal: AbortSignal,
-): Promise<{
-  /** True if the root's document exists: a link was finished, and everything it made was durable before. */
-  readonly isPublished: boolean;
-  readonly unlike: LinkSurvey["documents"];
-}> {
+): Promise<{ readonly isPublished: boolean; readonly unlike: LinkSurvey["documents"] }> {
   const unlike: (readonly [string, Uint8Array])[] = [];
   let isPublished = false;
   for (const [key, bytes] of documents) {

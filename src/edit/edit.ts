@@ -2,7 +2,6 @@
 
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
-import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
@@ -85,16 +84,9 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
 async function editShared(
   store: WritableStore,
   path: string,
-  {
-    format,
-    shared,
-    lock,
-    encoder,
-    signal,
-    modify,
-    ...options
-  }: EditOptions & { readonly format: EditFormat },
+  options: EditOptions & { readonly format: EditFormat },
 ): Promise<Editable> {
+  const { format, shared, lock, encoder, signal, modify } = options;
   if (format !== "blz" || modify !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -107,14 +99,14 @@ async function editShared(
   return openShared(store, path, { encoder, signal, lock: take, openPlace, ...own });
 }
 
+/** How an array is opened whose lock is held. */
+type HeldOptions = EditOptions & { readonly held: WriterLock | undefined };
+
 /** Opens a Zarr node. Corrects copies of its document that a killed process left outdated. */
 async function openNode(
   store: WritableStore,
   path: string,
-  {
-    held,
-    ...options
-  }: EditOptions & { readonly held: WriterLock | undefined; readonly encoder: ChunkEncoder | undefined },
+  { held, ...options }: HeldOptions,
 ): Promise<Editable> {
   const node = await openZarr(store, path, options);
   await refuseDual(store, path, options);
@@ -139,16 +131,10 @@ async function lockKey(store: WritableStore, path: string, format: EditFormat): 
 async function openHeld(
   store: WritableStore,
   path: string,
-  {
-    held,
-    signal,
-    readOnly,
-    format,
-    ...options
-  }: EditOptions & { readonly held: WriterLock | undefined; readonly format: EditFormat },
+  { format, ...options }: HeldOptions & { readonly format: EditFormat },
 ): Promise<Editable> {
-  const { encoder } = options;
-  if (format === "zarr") return openNode(store, path, { ...options, encoder, signal, readOnly, held });
+  if (format === "zarr") return openNode(store, path, options);
+  const { encoder, signal, readOnly, held } = options;
   if (format === "bloscpack") return BloscpackFile.open(store, path, { encoder, signal, lock: held });
   return BcolzArray.open(store, path, { encoder, signal, readOnly, lock: held });
 }

@@ -216,16 +216,10 @@ const JOBS = 4;
 
 async function* planAll(
   entries: readonly (ViewEntry | HeldEntry)[],
-  {
-    concat,
-    shards,
-    jobs = JOBS,
-    listedOf,
-    onFailure,
-    ...options
-  }: VirtualizeOptions & { readonly listedOf: ListedOf | undefined },
+  options: VirtualizeOptions & { readonly listedOf: ListedOf | undefined },
   { opened, sources }: { readonly opened: Archive[]; readonly sources: ReferredSource[] },
 ): AsyncGenerator<ReferencePlan> {
+  const { concat, shards, jobs = JOBS, listedOf, onFailure } = options;
   const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
   const settings: PlanOptions = {
     ...{ rectilinear, inline, guard, portable, dimensionNames, columns, signal },
@@ -292,16 +286,9 @@ async function writeSet(
   >,
 ): Promise<ReferenceResult> {
   const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
-  return closing(store, async () => {
-    return await writeKerchunk(plans, store, name, {
-      form: to === "kerchunk" ? "json" : "parquet",
-      format: zarrFormat,
-      openContainer,
-      overwrite,
-      signal,
-      ...settings,
-    });
-  });
+  const form = to === "kerchunk" ? "json" : "parquet";
+  const whole = { form, format: zarrFormat, openContainer, overwrite, signal, ...settings } as const;
+  return closing(store, () => writeKerchunk(plans, store, name, whole));
 }
 
 function isRemote({ store, path }: Archive): boolean {

@@ -206,13 +206,9 @@ export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
 function factsOf(
   node: string,
   array: ZarrArray,
-  {
-    shape,
-    nbytes,
-    chunkShape,
-    shardShape,
-  }: Pick<ZarrArray, "shape" | "nbytes" | "chunkShape" | "shardShape">,
+  target: Pick<ZarrArray, "shape" | "nbytes" | "chunkShape" | "shardShape">,
 ): Omit<PlannedArray, "action"> {
+  const { shape, nbytes, chunkShape, shardShape } = target;
   return {
     node,
     source: array.store.describe(array.path),

@@ -46,6 +46,13 @@ interface OfferedChunk {
   readonly chunk: Uint8Array;
 }
 
+interface CopyingOptions {
+  /** Encodes a chunk again whose typesize, or codec, differs from the writer's. */
+  readonly needsTypesize?: boolean;
+  readonly needsCodec?: boolean;
+  readonly mostWaiting?: number;
+}
+
 /** Returns an offered chunk for the bytes that it decodes to, and encodes everything else. */
 export class CopyingEncoder implements ChunkEncoder {
   readonly parallel: number;
@@ -53,31 +60,19 @@ export class CopyingEncoder implements ChunkEncoder {
   copied = 0;
   recoded = 0;
   readonly #encoder: ChunkEncoder;
-  readonly #needsTypesize: boolean;
-  readonly #needsCodec: boolean;
-  readonly #mostWaiting: number;
+  readonly #options: CopyingOptions;
   #offered: OfferedChunk[] = [];
 
-  /** With `needsTypesize` or `needsCodec`, a chunk whose typesize or codec differs from the writer's is encoded again. */
-  constructor(
-    encoder: ChunkEncoder,
-    {
-      needsTypesize = false,
-      needsCodec = false,
-      mostWaiting = MOST_WAITING,
-    }: { needsTypesize?: boolean; needsCodec?: boolean; mostWaiting?: number } = {},
-  ) {
-    this.#needsCodec = needsCodec;
-    this.#mostWaiting = mostWaiting;
+  constructor(encoder: ChunkEncoder, options: CopyingOptions = {}) {
     this.#encoder = encoder;
-    this.#needsTypesize = needsTypesize;
+    this.#options = options;
     // With a parallelism of 1, writers would encode synchronously, bypassing this encoder.
     this.parallel = Math.max(2, encoder.parallel);
   }
 
   /** Offers a chunk that the writer may ask for. Neither array may be modified afterwards. */
   offer(items: Uint8Array, chunk: Uint8Array): void {
-    if (this.#offered.length >= this.#mostWaiting) this.#offered.shift();
+    if (this.#offered.length >= (this.#options.mostWaiting ?? MOST_WAITING)) this.#offered.shift();
     this.#offered.push({ items, chunk });
   }
 
@@ -98,8 +93,8 @@ export class CopyingEncoder implements ChunkEncoder {
 
   #hasSettings(chunk: Uint8Array, { typesize, cname = "lz4" }: EncodeOptions): boolean {
     const { compressor, ...header } = info(chunk);
-    if (this.#needsTypesize && header.typesize !== typesize) return false;
-    return !this.#needsCodec || compressor === (cname === "lz4hc" ? "lz4" : cname);
+    if (this.#options.needsTypesize === true && header.typesize !== typesize) return false;
+    return this.#options.needsCodec !== true || compressor === (cname === "lz4hc" ? "lz4" : cname);
   }
 }
 

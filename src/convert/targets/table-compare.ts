@@ -13,17 +13,13 @@ import type { SchemaColumn } from "./table-columns.ts";
 export function differs(
   path: string,
   field: string,
-  {
-    expected,
-    found,
-    offset,
-  }: { readonly expected?: number; readonly found?: number; readonly offset?: number },
+  { offset, ...counts }: { readonly expected?: number; readonly found?: number; readonly offset?: number },
 ): SuperchunkError {
   const what = offset === undefined ? "" : ` from row ${offset} on of column "${field}"`;
   return new SuperchunkError(
     "BAD_FIELD",
     `the values differ from those of the source${what}. Report it; the source is unchanged`,
-    { path, field, expected, found },
+    { path, field, ...counts },
   );
 }
 

@@ -158,7 +158,7 @@ function verbs(sdk: S3Module, client: S3Client, Bucket: string): BucketClient {
     async upload(Key, putting, call) {
       const begun = { Bucket, Key, Metadata: { [MARK]: putting.mark } };
       const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand(begun), call);
-      return upload({ sdk, client, place: { Bucket, Key, UploadId }, putting, call });
+      return upload({ sdk, client }, { Bucket, Key, UploadId }, putting, call);
     },
     async delete(Key, ifVersion, call) {
       await client.send(new sdk.DeleteObjectCommand({ Bucket, Key, ...conditions({ ifVersion }) }), call);
@@ -167,19 +167,12 @@ function verbs(sdk: S3Module, client: S3Client, Bucket: string): BucketClient {
   };
 }
 
-function upload({
-  sdk,
-  client,
-  place,
-  putting,
-  call,
-}: {
-  readonly sdk: S3Module;
-  readonly client: S3Client;
-  readonly place: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined };
-  readonly putting: Putting;
-  readonly call: Call;
-}): Awaited<ReturnType<BucketClient["upload"]>> {
+function upload(
+  { sdk, client }: { readonly sdk: S3Module; readonly client: S3Client },
+  place: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
+  putting: Putting,
+  call: Call,
+): Awaited<ReturnType<BucketClient["upload"]>> {
   const done: { PartNumber: number; ETag: string | undefined }[] = [];
   return {
     async part(PartNumber, Body) {

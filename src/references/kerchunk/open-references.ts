@@ -99,17 +99,14 @@ export async function keptContainers(
  */
 export function joinContainers(
   kept: Iterable<Container>,
-  {
-    containers: given = [],
-    authorize = [],
-    allow = [],
-  }: Pick<OpenReferencesOptions, "containers" | "authorize" | "allow">,
+  options: Pick<OpenReferencesOptions, "containers" | "authorize" | "allow">,
 ): {
   readonly containers: Containers;
   readonly authorized: ReadonlySet<string>;
   /** Signatures given after allowed places, by the name that containers use for them. */
   readonly tokens: Readonly<Record<string, ContainerCredentials>>;
 } {
+  const { containers: given = [], authorize = [], allow = [] } = options;
   const tokens: Record<string, ContainerCredentials> = {};
   const authorized = new Set<string>(authorize);
   const own = [...given];

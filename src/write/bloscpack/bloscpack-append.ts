@@ -231,11 +231,7 @@ async function newSection(
 
 function newMetadata(
   state: BloscpackState,
-  {
-    dtype,
-    shape,
-    rowBytes,
-  }: { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number },
+  { dtype, shape, rowBytes }: NonNullable<ReturnType<typeof arrayOf>>,
   nbytes: number,
   options: BloscpackAppendOptions,
 ): JsonObjectInput {

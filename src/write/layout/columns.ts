@@ -26,26 +26,15 @@ export interface ColumnLayout {
  */
 export function layOutColumns(
   path: string,
-  {
-    dtype,
-    rowShape,
-    hasColumns,
-  }: { readonly dtype: DType; readonly rowShape: readonly number[]; readonly hasColumns: boolean },
+  array: { readonly dtype: DType; readonly rowShape: readonly number[]; readonly hasColumns: boolean },
 ): ColumnLayout[] {
+  const { dtype, rowShape, hasColumns } = array;
   const items = elementsOf(rowShape);
   const data = joinKey(path, "data");
   if (!hasColumns || dtype.kind !== "struct") {
     const { itemSize } = dtype;
-    return [
-      {
-        name: undefined,
-        folder: data,
-        itemSize,
-        rowBytes: items * itemSize,
-        offset: 0,
-        fieldBytes: itemSize,
-      },
-    ];
+    const rowBytes = items * itemSize;
+    return [{ name: undefined, folder: data, itemSize, rowBytes, offset: 0, fieldBytes: itemSize }];
   }
   return dtype.fields.map((field) => {
     checkStoredName(field.name, data, "field");

@@ -48,15 +48,8 @@ const ORDERS: readonly unknown[] = [
 ] satisfies readonly ChunkOrder[];
 
 /** Throws `BAD_ARGUMENT` for an unknown strategy or order, and a limit that is not a number of bytes. */
-export function checkWriteSettings({
-  strategy,
-  maxUnused,
-  chunkOrder,
-}: {
-  readonly strategy?: ShardStrategy | undefined;
-  readonly maxUnused?: number | undefined;
-  readonly chunkOrder?: ChunkOrder | undefined;
-}): void {
+export function checkWriteSettings(settings: SetOptions & Pick<WriteSettings, "chunkOrder">): void {
+  const { strategy, maxUnused, chunkOrder } = settings;
   if (strategy !== undefined && !STRATEGIES.includes(strategy))
     throw badArgument("strategy", strategy, '"rewrite", "append" or "fixed"');
   if (chunkOrder !== undefined && !ORDERS.includes(chunkOrder))
