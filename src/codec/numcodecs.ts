@@ -7,7 +7,7 @@
  * @example import { registry } from "zarrita"; import { Blosc } from "superchunk/blosc";
  * registry.set("blosc", async () => Blosc);
  */
-import { SuperchunkError } from "../errors.ts";
+import { badArgument } from "../errors.ts";
 import { decodeSync } from "./decode/decode.ts";
 import { isReady, prepare } from "./decode/decode-kernel.ts";
 import { encodeSync, prepareEncode } from "./encode/encode.ts";
@@ -83,11 +83,7 @@ function readShuffle(shuffle: string | number, typesize: number): Shuffle {
   if (shuffle === -1) return typesize === 1 ? "bitshuffle" : "shuffle";
   const found = typeof shuffle === "number" ? SHUFFLES[shuffle] : SHUFFLES.find((name) => name === shuffle);
   if (found !== undefined) return found;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `shuffle is ${JSON.stringify(shuffle)}, but must be one of ${SHUFFLES.join(", ")}, or 0, 1, 2, -1`,
-    { field: "shuffle", expected: SHUFFLES, found: shuffle },
-  );
+  throw badArgument("shuffle", shuffle, `one of ${SHUFFLES.join(", ")}, or 0, 1, 2, -1`);
 }
 
 /** Bytes of an item of a data type in zarrita's notation: `float64`, `v2:U10`. */

@@ -361,7 +361,7 @@ it.each([
   [{ attrs: 5 }, /attrs is 5, expected an object/],
   [{ compressor: "lz4" }, /compressor is "lz4", expected an object with cname/],
   [{ compressor: { name: "lz4" } }, /compressor is \{"name":"lz4"\}, expected an object with cname/],
-  [{ compressor: { cname: "lz5" } }, /cname is "lz5", but must be one of blosclz/],
+  [{ compressor: { cname: "lz5" } }, /cname is lz5, expected one of blosclz/],
   [{ chunkLen: 8 }, /unknown option "chunkLen"; did you mean chunkLength/],
   [{ zarr: "yes" }, /zarr is yes, expected true or false/],
   [{ threads: -1 }, /threads is -1, expected a number of 0 or more/],

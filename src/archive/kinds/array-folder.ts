@@ -159,21 +159,21 @@ interface FolderColumn extends Pick<ArrayFolder, "dtype" | "shape" | "dflt"> {
   readonly data: string;
 }
 
+/** What an archive has of its folder. */
+function factsOf({ store, path, metadata, warnings, filled }: ArrayFolder, face: ArrayFace) {
+  const { attrs, metadataKeys } = face;
+  return { store, path, metadata, warnings, filled, attrs, metadataKeys };
+}
+
 function oneColumn(
   folder: ArrayFolder,
   face: ArrayFace,
   { dtype, shape, dflt, data }: FolderColumn,
 ): PlainArray {
-  const { store, path, chunklen } = folder;
+  const { chunklen } = folder;
   const parts: ArchiveParts = {
+    ...factsOf(folder, face),
     dialect: face.dialect,
-    store,
-    path,
-    attrs: face.attrs,
-    metadata: folder.metadata,
-    warnings: folder.warnings,
-    filled: folder.filled,
-    metadataKeys: face.metadataKeys,
     sequence: face.sequence(data, elementsOf(shape.slice(1)) * dtype.itemSize),
     pickles: dtype.kind === "object" ? face.pickles?.(data) : undefined,
     verify: folder.verify,
@@ -246,14 +246,8 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
     });
   }
   return new NestedArray({
+    ...factsOf(folder, face),
     dialect: "blz-superchunk",
-    store,
-    path,
-    attrs: face.attrs,
-    metadata: folder.metadata,
-    warnings: folder.warnings,
-    filled: folder.filled,
-    metadataKeys: face.metadataKeys,
     dtype,
     shape,
     order: "C",

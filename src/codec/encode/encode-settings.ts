@@ -4,7 +4,7 @@
  * Knows what c-blosc accepts; must not know how anything is compressed.
  */
 import { checkOptionNames } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 
@@ -119,19 +119,11 @@ export function settleEncode(nbytes: number, options: EncodeOptions): EncodeSett
 
 function oneOf<T extends string>(field: string, value: T, allowed: readonly string[]): T {
   if (allowed.includes(value)) return value;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${field} is ${JSON.stringify(value)}, but must be one of ${allowed.join(", ")}.`,
-    { field, expected: allowed, found: value },
-  );
+  throw badArgument(field, value, `one of ${allowed.join(", ")}`);
 }
 
 function integerFrom(field: string, value: number, low: number, high: number): number {
   if (Number.isSafeInteger(value) && value >= low && value <= high) return value;
   const range = high === Number.MAX_SAFE_INTEGER ? `${low} or more` : `${low} to ${high}`;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${field} is ${String(value)}, but must be an integer, ${range}.`,
-    { field, expected: range, found: value },
-  );
+  throw badArgument(field, value, `an integer, ${range}`);
 }

@@ -8,7 +8,7 @@ import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { B2ND } from "../../blosc2/b2nd-target.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts";
 import { joinKey } from "../../store/key.ts";
@@ -232,11 +232,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
 /** The target of a format. Throws `BAD_ARGUMENT` for an unknown one. */
 export function targetOf(format: ConvertFormat = "zarr"): Target {
   if (Object.hasOwn(TARGETS, format)) return TARGETS[format];
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `unknown format "${format}"; expected one of ${Object.keys(TARGETS).join(", ")}`,
-    { field: "to", found: format },
-  );
+  throw badArgument("to", `"${format}"`, `one of ${Object.keys(TARGETS).join(", ")}`);
 }
 
 /** Most bytes of values in the file; for more, use `convert`. */

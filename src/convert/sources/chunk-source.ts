@@ -4,8 +4,9 @@
  * Knows archives and the codec; must not know where the chunks go.
  */
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
+import { at } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/decode/decode.ts";
-import { decodeHeader } from "../../codec/header.ts";
+import { blockLength, decodeHeader, readBlockTable } from "../../codec/header.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { placedError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -58,6 +59,7 @@ async function* copyChunks(
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(work, index, { ...place, index: index + shift }, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
+    await placeFailure(archive.store, place, checkStreams(bytes));
     const fit = fitOf(job, layout, index, header);
     counts[fit]++;
     if (fit === "copied") yield bytes;
@@ -99,6 +101,27 @@ function checkHeader(
     `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
     { path: archive.store.describe(key), chunk, field: "nbytes", expected: needed, found: header.nbytes },
   );
+}
+
+/**
+ * Looks for damage without decoding: every known writer fills a block with its streams, and no stream is empty. A chunk that differs is
+ * decoded. Throws as `decode`.
+ */
+export async function checkStreams(chunk: Uint8Array): Promise<void> {
+  const header = decodeHeader(chunk, chunk.length);
+  if (header.memcpyed) return;
+  const { starts, ends } = readBlockTable(chunk, header);
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.length);
+  for (let block = 0; block < header.nblocks; block++) {
+    let [next, size] = [at(starts, block), 1];
+    const end = at(ends, block);
+    const isWhole = blockLength(header, block) === header.blocksize;
+    for (let left = header.split && isWhole ? header.typesize : 1; left > 0 && size > 0; left--) {
+      size = next + 4 > end ? 0 : view.getInt32(next, true);
+      next += 4 + size;
+    }
+    if (size <= 0 || next !== end) return void (await decode(chunk));
+  }
 }
 
 let encoding: typeof import("../../codec/index.ts") | undefined;

@@ -41,7 +41,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareValues } from "../run/compare.ts";
-import { placeFailure } from "../sources/chunk-source.ts";
+import { checkStreams, placeFailure } from "../sources/chunk-source.ts";
 import { describeBytes, describeColumn } from "../sources/columns.ts";
 import { chooseColumns } from "../sources/source-array.ts";
 import { noObjects } from "./column-target.ts";
@@ -241,6 +241,7 @@ async function* shardOf(
   for await (const { place, bytes } of archive.encodedChunks(first, Math.min(first + perShard, nchunks), {
     signal,
   })) {
+    await placeFailure(archive.store, place, checkStreams(bytes));
     const isShort = place.nbytes < archive.chunkBytes;
     counts[isShort ? "padded" : "copied"]++;
     const chunk = isShort

@@ -254,6 +254,31 @@ describe("failures during conversion", () => {
     expect(refused).toBeGreaterThan(50);
   });
 
+  it("without a comparison too, a chunk of zeros from some byte on is refused; one with unused bytes at its end is copied", async () => {
+    const store = new MemoryStore();
+    const items = new Uint8Array(Int32Array.from({ length: 40_000 }, (_, i) => i ** 2 % 977).buffer);
+    await putCarray(store, "a", items, 20_000, { dtype: "<i4", shape: [40_000], encode: { typesize: 4 } });
+    const key = "a/data/__1.blp";
+    const stored = (await store.get(key)) ?? new Uint8Array();
+    const convertWith = async (bytes: Uint8Array): Promise<MemoryStore> => {
+      await store.put(key, bytes);
+      const target = new MemoryStore();
+      await convert(await open(store, "a"), { store: target, path: "out" });
+      return target;
+    };
+    for (let from = 40; from < stored.length - 4; from += 4999) {
+      const converting = convertWith(stored.slice().fill(0, from));
+      await expect(converting, `zeros from ${from}`).rejects.toMatchObject({
+        code: "BAD_CHUNK",
+        details: { path: store.describe(key), chunk: 1 },
+      });
+    }
+    const longer = new Uint8Array(stored.length + 8);
+    longer.set(stored);
+    new DataView(longer.buffer).setUint32(16 + 12, longer.length - 16, true);
+    expect(await readWithZarrita(await convertWith(longer), "out")).toEqual(items);
+  });
+
   it("a missing chunk file is named, and no document is written", async () => {
     const { store, archive } = await makeSource();
     await store.delete("a/data/__7.blp");
