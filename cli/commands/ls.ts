@@ -12,7 +12,7 @@ import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
 import { JsonArray } from "../output/output.ts";
 import { type ListedFacts, Totals } from "../output/totals.ts";
-import { csvLine, printable } from "../values/cell-text.ts";
+import { csvCell, csvLine, printable } from "../values/cell-text.ts";
 
 interface LsOptions {
   readonly allow?: readonly string[];
@@ -74,7 +74,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
     else if (array !== undefined) await array.add(found);
     else if (csv) {
       if (isFirst) await context.out.line(csvLine(CSV_COLUMNS));
-      await context.out.line(csvLine(csvCells(found as ListedFacts)));
+      await context.out.line(csvLine(csvCells(found as ListedFacts).map(csvCell)));
     } else {
       const lines = isFirst ? [headerLine(missing)] : [];
       for (const parts of [...lines, found as Line])

@@ -36,13 +36,13 @@ export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): s
   if (unit === "Y") return formatYear(1970n + count);
   if (unit === "M") {
     const year = 1970n + floorDivide(count, 12n);
-    return `${formatYear(year)}-${pad(modulo(count, 12n) + 1n)}`;
+    return `${formatYear(year)}-${pad(count - (year - 1970n) * 12n + 1n)}`;
   }
   if (unit === "W") return formatDays(count * 7n);
   const part = PARTS[unit];
   if (part === undefined) return formatDays(count);
-  const time = modulo(count, part.perDay);
-  return `${formatDays(floorDivide(count, part.perDay))}T${formatTime(time, part.digits)}`;
+  const days = floorDivide(count, part.perDay);
+  return `${formatDays(days)}T${formatTime(count - days * part.perDay, part.digits)}`;
 }
 
 /** The count and the name of its unit, `5 nanoseconds`; `NaT`. */
@@ -54,8 +54,9 @@ function formatTime(time: bigint, digits: number): string {
   if (digits === -2) return pad(time);
   if (digits === -1) return `${pad(time / 60n)}:${pad(time % 60n)}`;
   const second = 10n ** BigInt(digits);
-  const seconds = time / second;
-  const clock = `${pad(seconds / 3600n)}:${pad((seconds / 60n) % 60n)}:${pad(seconds % 60n)}`;
+  const seconds = Number(time / second);
+  const minutes = wholes(seconds, 60);
+  const clock = `${pad(wholes(minutes, 60))}:${pad(minutes % 60)}:${pad(seconds % 60)}`;
   return digits === 0 ? clock : `${clock}.${pad(time % second, digits)}`;
 }
 
@@ -63,31 +64,30 @@ function formatTime(time: bigint, digits: number): string {
 function formatDays(day: bigint): string {
   const shifted = day + 719_468n;
   const era = floorDivide(shifted, 146_097n);
-  const ofEra = shifted - era * 146_097n;
-  const yearOfEra = (ofEra - ofEra / 1460n + ofEra / 36_524n - ofEra / 146_096n) / 365n;
-  const ofYear = ofEra - (365n * yearOfEra + yearOfEra / 4n - yearOfEra / 100n);
-  const march = (5n * ofYear + 2n) / 153n;
-  const dayOfMonth = ofYear - (153n * march + 2n) / 5n + 1n;
-  const month = march < 10n ? march + 3n : march - 9n;
-  const year = yearOfEra + era * 400n + (month <= 2n ? 1n : 0n);
+  const ofEra = Number(shifted - era * 146_097n);
+  const leaps = wholes(ofEra, 1460) - wholes(ofEra, 36_524) + wholes(ofEra, 146_096);
+  const yearOfEra = wholes(ofEra - leaps, 365);
+  const ofYear = ofEra - (365 * yearOfEra + wholes(yearOfEra, 4) - wholes(yearOfEra, 100));
+  const march = wholes(5 * ofYear + 2, 153);
+  const dayOfMonth = ofYear - wholes(153 * march + 2, 5) + 1;
+  const month = march < 10 ? march + 3 : march - 9;
+  const year = era * 400n + BigInt(month <= 2 ? yearOfEra + 1 : yearOfEra);
   return `${formatYear(year)}-${pad(month)}-${pad(dayOfMonth)}`;
 }
+
+const wholes = (value: number, part: number): number => Math.floor(value / part);
 
 function formatYear(year: bigint): string {
   return year < 0n ? `-${pad(-year, 4)}` : pad(year, 4);
 }
 
-function pad(value: bigint, width = 2): string {
+function pad(value: number | bigint, width = 2): string {
   return value.toString().padStart(width, "0");
 }
 
 function floorDivide(a: bigint, b: bigint): bigint {
   const quotient = a / b;
-  return a % b < 0n ? quotient - 1n : quotient;
-}
-
-function modulo(a: bigint, b: bigint): bigint {
-  return a - floorDivide(a, b) * b;
+  return quotient * b > a ? quotient - 1n : quotient;
 }
 
 /** One cell: the name of its column, and whether it is a number (printed flush right). */
@@ -186,11 +186,12 @@ export function printable(text: string): string {
   });
 }
 
-/**
- * A line of RFC 4180: cells with commas, quotes or line breaks are quoted, and an empty one that is alone, which would be an empty line.
- * Without the line's end.
- */
+/** A cell of RFC 4180: quoted if it has commas, quotes or line breaks. */
+export function csvCell(cell: string): string {
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+}
+
+/** A line of quoted cells, without the line's end. An empty cell that is alone is quoted, because it would be an empty line. */
 export function csvLine(cells: readonly string[]): string {
-  if (cells.length === 1 && cells[0] === "") return '""';
-  return cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(",");
+  return cells.length === 1 && cells[0] === "" ? '""' : cells.join(",");
 }

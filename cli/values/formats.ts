@@ -4,7 +4,7 @@ import { wrongUse } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, textWidth } from "../output/text-width.ts";
-import { type CellColumn, cellColumns, csvLine, printable, pushCells } from "./cell-text.ts";
+import { type CellColumn, cellColumns, csvCell, csvLine, printable, pushCells } from "./cell-text.ts";
 import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./value-source.ts";
 
 // `cat --format text`: lines for people. Knows layout; must not know archives.
@@ -37,7 +37,7 @@ export async function printText(
   let widths: number[] | undefined;
   await eachRange(out, rows, options, async (from, to) => {
     for await (const batch of readBatches(sources, from, to, options)) {
-      for (const lines of rowCells(batch, sources)) {
+      for (const lines of rowCells(batch, sources, printable)) {
         if (widths === undefined) {
           widths = measure(columns, lines, options.header);
           if (options.header) await out.line(align(names, columns, widths));
@@ -70,41 +70,32 @@ async function eachRange(
 /** Rows whose cells are in memory at a time; a batch of narrow rows has a million. */
 const ROWS_AT_ONCE = 4096;
 
-/** The cells of each row of a batch, some thousand rows at a time. */
-function* rowCells(batch: RowBatch, sources: readonly ValueSource[]): Generator<string[][]> {
-  const rows = batch.end - batch.first;
-  for (let at = 0; at < rows; at += ROWS_AT_ONCE) {
-    const length = Math.min(ROWS_AT_ONCE, rows - at);
-    yield Array.from({ length }, (_, i) =>
-      cellsOfRow(batch.lists, sources, { row: at + i, rows }, pushPrintable),
-    );
+/** The cells of each row of a batch, some rows at a time. `quote` applies to those that are not numbers. */
+function* rowCells(
+  { first, end, lists }: RowBatch,
+  sources: readonly ValueSource[],
+  quote: (cell: string) => string,
+  most = ROWS_AT_ONCE,
+): Generator<string[][]> {
+  const rows = end - first;
+  for (let at = 0; at < rows; at += most) {
+    const length = Math.min(most, rows - at);
+    const lines = Array.from({ length }, (): string[] => []);
+    for (const [s, { dtype }] of sources.entries()) {
+      const list = lists[s];
+      const each = list === undefined ? 0 : list.length / rows;
+      for (const [i, cells] of lines.entries())
+        for (let v = (at + i) * each; v < (at + i + 1) * each; v++) {
+          const value = list?.at(v);
+          let c = cells.length;
+          pushCells(value, dtype, [], cells);
+          if (typeof value === "number" || typeof value === "bigint") continue;
+          for (; c < cells.length; c++) cells[c] = quote(cells[c] as string);
+        }
+    }
+    yield lines;
   }
 }
-
-type PushCells = typeof pushCells;
-
-/** The cells of one of `rows` rows. */
-function cellsOfRow(
-  lists: readonly ValueList[],
-  sources: readonly ValueSource[],
-  { row, rows }: { readonly row: number; readonly rows: number },
-  push: PushCells = pushCells,
-): string[] {
-  const cells: string[] = [];
-  sources.forEach((source, s) => {
-    const list = lists[s];
-    const each = list === undefined ? 0 : list.length / rows;
-    for (let i = row * each; i < (row + 1) * each; i++) push(list?.at(i), source.dtype, [], cells);
-  });
-  return cells;
-}
-
-const pushPrintable: PushCells = (value, dtype, shape, cells) => {
-  const first = cells.length;
-  pushCells(value, dtype, shape, cells);
-  if (typeof value === "number" || typeof value === "bigint") return;
-  for (let c = first; c < cells.length; c++) cells[c] = printable(cells[c] ?? "");
-};
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
   const widths = columns.map((column) => (header ? textWidth(printable(column.name)) : 0));
@@ -130,7 +121,7 @@ async function printBlocks(out: Output, source: ValueSource, options: TextOption
   const plane = source.shape.at(-2) ?? 1;
   await eachRange(out, source.rows, options, async (from, to) => {
     for await (const batch of readBatches([source], from, to, options)) {
-      for (const rows of rowCells(batch, [source])) {
+      for (const rows of rowCells(batch, [source], printable)) {
         for (const cells of rows) await printPlanes(out, cells, width, plane);
       }
     }
@@ -168,11 +159,15 @@ export async function printCsv(
       { expected: "at most 2 dimensions", found: first.shape.length },
     );
   }
-  const header = `${csvLine(sources.flatMap(headerOf))}\n`;
-  const frame = { begin: header, between: "\n", end: "\n", empty: header };
-  await printRows(out, sources, { ...options, ...frame }, (lists, row, rows) =>
-    csvLine(cellsOfRow(lists, sources, { row, rows })),
-  );
+  await out.line(csvLine(sources.flatMap(headerOf).map(csvCell)));
+  const rows = Math.min(...sources.map((source) => source.rows));
+  // Few rows, which the garbage collector need not copy.
+  for await (const batch of readBatches(sources, 0, rows, options))
+    for (const lines of rowCells(batch, sources, csvCell, 256))
+      for (const cells of lines) {
+        const waiting = out.line(csvLine(cells));
+        if (waiting !== undefined) await waiting;
+      }
 }
 
 function headerOf(source: ValueSource): string[] {

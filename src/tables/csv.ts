@@ -6,9 +6,6 @@ import type { DType, TimeUnit } from "../format/types.ts";
 import { BOOL, numberOf, sizedType, type TableColumn, textLength, timeOf, zoneNotes } from "./column-type.ts";
 import type { TableFile, TableOptions, TableRows } from "./table-file.ts";
 
-/** Rows that are yielded together. */
-const ROWS = 16_384;
-
 /** Returns the text of a file in pieces, from its beginning at each call. */
 export type TextSource = () => AsyncIterable<Uint8Array>;
 
@@ -43,15 +40,15 @@ export async function openCsv(
   let rows = 0;
   for await (const { records, lineOf } of recordsOf(source, path)) {
     signal?.throwIfAborted();
-    for (const [r, record] of records.entries()) {
-      if (names === undefined) {
-        names = namesOf(record, path);
-        looks.push(...record.map(newLook));
-        continue;
-      }
-      for (const [i, look] of looks.entries()) lookAt(look, record[i] ?? "", () => lineOf(r));
-      rows++;
+    const first = names === undefined ? 1 : 0;
+    if (names === undefined) {
+      names = namesOf(at(records, 0), path);
+      looks.push(...names.map(newLook));
     }
+    // Column by column, because a loop over texts of one kind is faster.
+    for (const [i, look] of looks.entries())
+      for (let r = first; r < records.length; r++) lookAt(look, at(at(records, r), i), r, lineOf);
+    rows += records.length - first;
   }
   names ??= namesOf([], path);
   const notes: string[] = [];
@@ -70,14 +67,9 @@ export async function openCsv(
     let first = 1;
     for await (const { records, lineOf } of recordsOf(source, path)) {
       call?.throwIfAborted();
-      for (let from = first; from < records.length; from += ROWS) {
-        const part = records.slice(from, from + ROWS);
-        yield {
-          length: part.length,
-          columns: typed.map(([place, dtype]) => part.map((each) => parsedOf(each[place] ?? "", dtype))),
-          lineOf: (row) => lineOf(from + row),
-        };
-      }
+      const [from, part] = [first, records.slice(first)];
+      const columns = typed.map(([i, dtype]) => part.map((record) => parsedOf(at(record, i), dtype)));
+      if (part.length > 0) yield { length: part.length, columns, lineOf: (row) => lineOf(from + row) };
       first = 0;
     }
   }
@@ -127,10 +119,13 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   };
   const cut = (length: number): Records => {
     const text = rest.slice(0, length - (/\r?\n$/.exec(rest.slice(length - 2, length))?.[0].length ?? 0));
-    const parsed = Papa.parse<string[]>(text, { delimiter });
-    const { errors, meta } = parsed;
-    const data = text === "" ? [[""]] : parsed.data;
-    delimiter ||= meta.delimiter;
+    const isKnown = delimiter !== "" && !text.includes("\r");
+    const meta = isKnown ? undefined : Papa.parse(text, { delimiter, preview: 1 }).meta;
+    delimiter = meta?.delimiter ?? delimiter;
+    // The parser itself, because `parse` keeps what it returned for so long that the garbage collector copies all of it.
+    const parser = new Papa.Parser({ delimiter, newline: (meta?.linebreak ?? "\n") as "\n" });
+    const { data: found, errors }: Papa.ParseResult<string[]> = parser.parse(text, 0, false);
+    const data = text === "" ? [[""]] : found;
     const first = line;
     const linesBefore = (end: number): number =>
       data.slice(0, end).reduce((sum, record) => sum + record.join("").split("\n").length, first);
@@ -191,11 +186,9 @@ function newLook(): Look {
 const INTEGER = /^(?:\+?0|[+-]?[1-9]\d{0,19})$/;
 const DIGITS = /^[+-]?\d+$/;
 const NUMBER = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)$/i;
-const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$/;
-const ZONE = /[+-](?<hours>\d\d):?(?<minutes>\d\d)?$/;
+const TIME =
+  /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|(?<sign>[+-])(?<hours>\d\d)(?::?(?<minutes>\d\d))?)?)?$/;
 const TRUTH = /^(?:true|false)$/i;
-/** How numbers begin. */
-const STARTS = /[\d+.nNiI-]/;
 /** Whole milliseconds before the last nanosecond that 64 bits count. */
 const MOST_NANOSECONDS = Math.floor(2 ** 63 / 1e6);
 
@@ -216,27 +209,57 @@ function isExact(text: string): boolean {
   );
 }
 
-/** A part of a text as a number. */
+/**
+ * "int" for up to 15 digits, "decimal" for digits with a point, after a sign or none: most numbers, which need no regular expression.
+ * Undefined for other text.
+ */
+function plainKindOf(text: string): "int" | "decimal" | undefined {
+  const { length } = text;
+  const first = text.charCodeAt(0) === 0x2d ? 1 : 0;
+  const isZero = text.charCodeAt(first) === 0x30;
+  let point = 0;
+  for (let i = first; i < length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x2e && point === 0 && i > first) point = i;
+    else if (code < 0x30 || code > 0x39) return undefined;
+  }
+  if (length === first || length > 24) return undefined;
+  if (point > 0) return isZero && point > first + 1 ? undefined : "decimal";
+  return length < 16 && (!isZero || length === 1) ? "int" : undefined;
+}
+
+/** A part of a text as a number; NaN if not all of it is digits. */
 function digitsAt(text: string, from: number, end: number): number {
   let value = 0;
-  for (let i = from; i < end; i++) value = value * 10 + text.charCodeAt(i) - 0x30;
+  for (let i = from; i < end; i++) {
+    const digit = text.charCodeAt(i) - 0x30;
+    value = digit >= 0 && digit <= 9 ? value * 10 + digit : Number.NaN;
+  }
   return value;
+}
+
+/** True if a text is as long as a day or a whole second without a zone, and its parts are separated like theirs. */
+function isPlainTime(text: string): boolean {
+  if (text.charCodeAt(7) !== 0x2d) return false;
+  const separator = text.charCodeAt(10);
+  const isClock = text.charCodeAt(13) === 0x3a && text.charCodeAt(16) === 0x3a;
+  return text.length === 10 || (text.length === 19 && isClock && (separator === 0x20 || separator === 0x54));
 }
 
 /** Whole milliseconds from 1970 of a date or time, 0 for NaT; NaN for other text. */
 function millisecondsOf(text: string): number {
-  if (text === "NaT") return 0;
-  if (text.charCodeAt(4) !== 0x2d || !TIME.test(text)) return Number.NaN;
+  if (text.charCodeAt(4) !== 0x2d) return text === "NaT" ? 0 : Number.NaN;
+  if (!isPlainTime(text) && !TIME.test(text)) return Number.NaN;
   const [year, month, day] = [digitsAt(text, 0, 4), digitsAt(text, 5, 7), digitsAt(text, 8, 10)];
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const last = month === 2 && isLeap ? 29 : DAYS[month - 1];
-  if (last === undefined || day < 1 || day > last) return Number.NaN;
+  if (last === undefined || !(day >= 1 && day <= last)) return Number.NaN;
   // 400 years later, because `Date.UTC` takes years before 100 for those of the 20th century.
   const midnight = Date.UTC(year + 400, month - 1, day) - 146_097 * 86_400_000;
   if (text.length === 10) return midnight;
   const [hour, minute] = [digitsAt(text, 11, 13), digitsAt(text, 14, 16)];
   const second = text.charCodeAt(16) === 0x3a ? digitsAt(text, 17, 19) : 0;
-  if (hour > 23 || minute > 59 || second > 59) return Number.NaN;
+  if (!(hour <= 23 && minute <= 59 && second <= 59)) return Number.NaN;
   const seconds = hour * 3600 + minute * 60 + second;
   return midnight + 1000 * (seconds - zoneOf(text)) + Math.floor(fractionOf(text) / 1e6);
 }
@@ -251,50 +274,47 @@ function fractionOf(text: string): number {
 
 /** Seconds by which a time is ahead of UTC. */
 function zoneOf(text: string): number {
-  if (text.length < 19 || text.endsWith("Z")) return 0;
-  const { hours, minutes = "0" } = ZONE.exec(text.slice(16))?.groups ?? {};
-  if (hours === undefined) return 0;
+  const { sign, hours = "0", minutes = "0" } = (isPlainTime(text) ? null : TIME.exec(text))?.groups ?? {};
   const seconds = Number(hours) * 3600 + Number(minutes) * 60;
-  return /-[\d:]+$/.test(text.slice(16)) ? -seconds : seconds;
+  return sign === "-" ? -seconds : seconds;
 }
 
-/** Units of times in a millisecond. */
-const PER_MILLISECOND: Partial<Record<TimeUnit, number>> = { ns: 1_000_000, us: 1000, ms: 1 };
+/** Nanoseconds of the units that need no calendar and are no finer. */
+const NANOSECONDS: Partial<Record<TimeUnit, number>> = { D: 86_400e9, s: 1e9, ms: 1e6, us: 1e3, ns: 1 };
 
 /** The count of a time in a unit; undefined for other text, and where the unit is too coarse or needs a calendar. */
-function countOf(
-  text: string,
-  { unit, scale }: Extract<DType, { readonly unit: TimeUnit }>,
-): bigint | undefined {
+function countOf(text: string, { unit, scale }: Extract<DType, { readonly unit: TimeUnit }>): unknown {
+  const length = NANOSECONDS[unit];
   const time = text === "NaT" || scale !== 1 ? Number.NaN : millisecondsOf(text);
-  if (Number.isNaN(time)) return undefined;
-  const nanoseconds = fractionOf(text) % 1_000_000;
-  const many = PER_MILLISECOND[unit];
-  if (many !== undefined) {
-    const rest = (nanoseconds * many) / 1_000_000;
-    return Number.isInteger(rest) ? BigInt(time) * BigInt(many) + BigInt(rest) : undefined;
-  }
-  const length = unit === "D" ? 86_400_000 : unit === "s" ? 1000 : undefined;
-  return length !== undefined && nanoseconds === 0 && time % length === 0 ? BigInt(time / length) : undefined;
+  if (length === undefined || Number.isNaN(time)) return undefined;
+  const rest = (fractionOf(text) % 1e6) / length;
+  const count = length < 1e6 ? time * (1e6 / length) : time / (length / 1e6);
+  if (!Number.isInteger(rest) || !Number.isInteger(count)) return undefined;
+  return Number.isSafeInteger(count + rest)
+    ? count + rest
+    : BigInt(time) * BigInt(1e6 / length) + BigInt(rest);
 }
 
-function lookAt(look: Look, text: string, lineOf: () => number): void {
+function lookAt(look: Look, text: string, record: number, lineOf: Records["lineOf"]): void {
   if (text === "") {
     look.hasNone = true;
     return;
   }
   const { counts, odd } = look;
-  const where = (why: string): string => `line ${lineOf()} has ${JSON.stringify(text.slice(0, 40))}, ${why}`;
+  const where = (why: string): string =>
+    `line ${lineOf(record)} has ${JSON.stringify(text.slice(0, 40))}, ${why}`;
   look.count++;
-  const fault = STARTS.test(text.charAt(0)) ? numberFault(text) : "which is not a number";
+  const plain = plainKindOf(text);
+  const fault = plain === undefined ? numberFault(text) : undefined;
   if (fault === undefined) {
     counts.number++;
-    if (isExact(text)) counts.exact++;
+    if (plain !== undefined || isExact(text)) counts.exact++;
     else odd.number ??= where("of which float64 loses digits");
-    if (INTEGER.test(text)) {
+    if (plain === "int" || (plain === undefined && INTEGER.test(text))) {
       const value = text.length < 16 ? undefined : BigInt(text);
       if (value === undefined || BigInt.asIntN(64, value) === value) counts.int++;
-      if (value === undefined ? !text.startsWith("-") : BigInt.asUintN(64, value) === value) counts.uint++;
+      if (value === undefined ? text.charCodeAt(0) !== 0x2d : BigInt.asUintN(64, value) === value)
+        counts.uint++;
     }
   } else odd.number ??= where(fault);
   const time = millisecondsOf(text);
@@ -337,9 +357,11 @@ function parsedOf(text: string, dtype: DType): unknown {
     // Values that do not parse are passed on as text, and refused when they are written.
     case "int":
     case "uint":
+      if (plainKindOf(text) === "int") return Number(text);
       if (!DIGITS.test(text)) return text;
       return text.length < 16 ? Number(text) : BigInt(text);
     case "float": {
+      if (plainKindOf(text) !== undefined) return Number(text);
       if (/^[+-]?inf(?:inity)?$/i.test(text)) return text.startsWith("-") ? "-Infinity" : "Infinity";
       const number = NUMBER.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
       return Number.isFinite(number) || /nan/i.test(text) ? number : text;

@@ -76,19 +76,18 @@ export function putRow(
   shape: readonly number[],
   value: unknown,
 ): void {
-  const [length, ...rest] = shape;
-  if (length === undefined) {
+  if (shape.length === 0) {
     putItem(view, at, dtype, value);
     return;
   }
+  const [length = 0, ...rest] = shape;
   const step = elementsOf(rest) * dtype.itemSize;
   const parts = listOf(value, length, `a list of ${length}`);
   for (let i = 0; i < length; i++) putRow(view, at + i * step, dtype, rest, parts[i]);
 }
 
-/** Bounds of integers of 1, 2, 4 and 8 bytes. */
-const UNSIGNED = [8n, 16n, 32n, 64n].map((bits) => [0n, (1n << bits) - 1n] as const);
-const SIGNED = UNSIGNED.map(([, most]) => [-(most >> 1n) - 1n, most >> 1n] as const);
+/** How many integers of 1, 2, 4 and 8 bytes there are, by their size. */
+const COUNTS: readonly number[] = Array.from({ length: 9 }, (_, size) => 2 ** (8 * size));
 
 function putInteger(
   view: DataView,
@@ -97,15 +96,24 @@ function putInteger(
   little: boolean,
   value: unknown,
 ): void {
-  const [least, most] = (kind === "int" ? SIGNED : UNSIGNED)[Math.log2(size)] ?? [0n, 0n];
-  const isInteger = typeof value === "bigint" || Number.isSafeInteger(value);
-  const big = isInteger ? BigInt(value as number | bigint) : undefined;
-  if (big === undefined || big < least || big > most)
-    throw unfit(value, `an integer from ${least} to ${most}`);
-  if (size === 8) view.setBigUint64(at, BigInt.asUintN(64, big), little);
-  else if (size === 4) view.setUint32(at, Number(big) >>> 0, little);
-  else if (size === 2) view.setUint16(at, Number(big) & 0xffff, little);
-  else view.setUint8(at, Number(big) & 0xff);
+  const count = COUNTS[size] as number;
+  const least = kind === "int" ? -count / 2 : 0;
+  const isBig = typeof value === "bigint";
+  if (isBig && size === 8 && (kind === "int" ? BigInt.asIntN : BigInt.asUintN)(64, value) === value) {
+    view.setBigUint64(at, BigInt.asUintN(64, value), little);
+    return;
+  }
+  const number = isBig ? Number(value) : value;
+  const isInteger = typeof number === "number" && Number.isSafeInteger(number);
+  if (!isInteger || number < least || number >= least + count)
+    throw unfit(value, `an integer from ${BigInt(least)} to ${BigInt(least) + BigInt(count) - 1n}`);
+  // The setters take the number modulo the room.
+  if (size === 8) {
+    view.setUint32(at + (little ? 0 : 4), number, little);
+    view.setUint32(at + (little ? 4 : 0), Math.floor(number / 2 ** 32), little);
+  } else if (size === 4) view.setUint32(at, number, little);
+  else if (size === 2) view.setUint16(at, number, little);
+  else view.setUint8(at, number);
 }
 
 /** Values of at least this size round to infinity. */
@@ -125,9 +133,7 @@ function putFloat(view: DataView, at: number, size: number, little: boolean, val
     throw new SuperchunkError(
       "UNSUPPORTED",
       `float of ${size} bytes has no JavaScript number; give raw bytes`,
-      {
-        field: "dtype",
-      },
+      { field: "dtype" },
     );
 }
 

@@ -56,11 +56,7 @@ export function resolveSelection(
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the selection has ${entries.length} entries for ${shape.length} ${shape.length === 1 ? "dimension" : "dimensions"}`,
-      {
-        field: "selection",
-        expected: `at most ${shape.length}`,
-        found: entries.length,
-      },
+      { field: "selection", expected: `at most ${shape.length}`, found: entries.length },
     );
   }
   return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
@@ -76,11 +72,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `index ${entry} is outside of dimension ${dimension}, which has ${length}`,
-        {
-          field: "selection",
-          expected: `${-length} to ${length - 1}`,
-          found: entry,
-        },
+        { field: "selection", expected: `${-length} to ${length - 1}`, found: entry },
       );
     }
     return { start: index, count: 1, step: 1, dropped: true };

@@ -122,12 +122,13 @@ export class UnicodeStringArray extends Container<string> {
   }
 
   get(index: number): string {
-    const item = this.item(index);
-    const view = new DataView(item.buffer, item.byteOffset, item.byteLength);
-    const points: number[] = [];
-    for (let at = 0; at + 4 <= item.length; at += 4) points.push(view.getUint32(at, this.#littleEndian));
-    while (points.length > 0 && points[points.length - 1] === 0) points.pop();
-    for (const point of points) {
+    const { buffer, byteOffset, length } = this.item(index);
+    const view = new DataView(buffer, byteOffset, length);
+    let end = length - (length % 4);
+    while (end > 0 && view.getUint32(end - 4) === 0) end -= 4;
+    let text = "";
+    for (let at = 0; at < end; at += 4) {
+      const point = view.getUint32(at, this.#littleEndian);
       if (point > 0x10ffff) {
         throw new SuperchunkError(
           "BAD_FIELD",
@@ -135,8 +136,9 @@ export class UnicodeStringArray extends Container<string> {
           { field: "character", expected: "at most 0x10ffff", found: point },
         );
       }
+      text += String.fromCodePoint(point);
     }
-    return points.map((point) => String.fromCodePoint(point)).join("");
+    return text;
   }
 }
 
@@ -170,9 +172,7 @@ export class StructArray extends Container<StructValue> {
       throw new SuperchunkError(
         "NOT_FOUND",
         `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`,
-        {
-          field: name,
-        },
+        { field: name },
       );
     }
     const size = fieldSize(field);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   cellColumns,
+  csvCell,
   csvLine,
   formatDatetime,
   formatFloat,
@@ -100,7 +101,9 @@ describe("cells", () => {
   });
 
   it("of CSV are quoted according to RFC 4180", () => {
-    expect(csvLine(["a", "b,c", 'say "x"', "two\nlines", ""])).toBe('a,"b,c","say ""x""","two\nlines",');
+    expect(csvLine(["a", "b,c", 'say "x"', "two\nlines", ""].map(csvCell))).toBe(
+      'a,"b,c","say ""x""","two\nlines",',
+    );
   });
 
   it("for a terminal have no control characters", () => {
