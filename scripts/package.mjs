@@ -237,7 +237,8 @@ async function bundleCode() {
       if (/\/commands\/(?:chunks|ls)\.js$/.test(id)) return "lists";
       if (/\/commands\/(?:attrs|columns|compact|rows|set)\.js$/.test(id)) return "changes";
       if (/\/blosc2\/(?:stores|tables|zip)\.js$/.test(id)) return "blosc2-stores";
-      if (/\/blosc2\/(?:hdf5-chunk|rows)\.js$/.test(id)) return "blosc2-made";
+      if (/\/blosc2\/(?:hdf5-chunk|text-rows)\.js$/.test(id)) return "blosc2-made";
+      if (id.endsWith("/blosc2/rows.js")) return "blosc2-rows";
       if (id === UPLOT) return "uplot";
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/build/cli/");

@@ -1,5 +1,6 @@
 /** HDF5 chunks of filter 32026: Blosc2 frames with one chunk, from PyTables and hdf5plugin [BH-01]. */
 import { joinBytes } from "../bytes/arrays.ts";
+import { HERE } from "../codec/made.ts";
 import { readBlosc2Header } from "../codec2/header.ts";
 import { toBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -49,7 +50,7 @@ export async function frameAsBlosc1(
     );
   // A table's last chunk can be shorter than the others.
   const whole = bytes.length === nbytes ? bytes : joinBytes([bytes, new Uint8Array(nbytes - bytes.length)]);
-  return (await import("../codec/encode/encode.ts")).encode(whole, { typesize });
+  return HERE.encode(whole, { typesize });
 }
 
 /** Why a frame's streams are not copied, judged by its header. Undefined if they are copied, or the frame is damaged. */

@@ -10,7 +10,6 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, refuseListed, resolveRange, showListed } from "../store/key.ts";
-import { MemoryStore } from "../store/memory.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -131,6 +130,7 @@ async function addEmbedded(
     );
   const array = await openZarr(frameStore(store, frame), "", options);
   const bytes = array.kind === "array" ? await array.getBytes() : new Uint8Array(0);
+  const { MemoryStore } = await import("../store/memory.ts");
   const held = new MemoryStore();
   for (const [name, { offset = -1, length = -1 }] of Object.entries(map)) {
     if (

@@ -13,7 +13,7 @@ import { COLUMN_ORDER } from "../zarr/read/group.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
 import type { ColumnParts, FrameRows, Member, TextKind } from "./rows.ts";
-import { frameStore } from "./zarr-view.ts";
+import { type Blosc2Store, frameStore } from "./zarr-view.ts";
 
 const META = "_meta";
 /** The other parts of a table, beside its columns. */
@@ -72,11 +72,7 @@ export async function showTables(
       )
         members.delete(name);
     for (const [name, member] of own) members.set(name, member);
-    tables.set(folder, {
-      ...given?.attrs,
-      [COLUMN_ORDER]: order,
-      schema: facts.json,
-    });
+    tables.set(folder, { ...given?.attrs, [COLUMN_ORDER]: order, schema: facts.json });
   }
   return tables;
 }
@@ -200,7 +196,12 @@ function columnsOf(column: Column, { members, folder, store, path, rows }: Table
     const extra = textKind === undefined ? undefined : find(TEXT[textKind]);
     const parts = { name: own, main: member, extra, rows, path, ...more };
     const from = [...(member.from ?? []), ...(extra === undefined ? [] : [extra])];
-    return [own, { ...member, from, make: async () => (await import("./rows.ts")).columnStore(parts) }];
+    const make = async (): Promise<Blosc2Store> => {
+      const isText = more.textKind !== undefined;
+      const stored = isText ? await (await import("./text-rows.ts")).textRowsOf(parts) : undefined;
+      return (await import("./rows.ts")).columnStore(parts, stored);
+    };
+    return [own, { ...member, from, make }];
   };
   const mask = find(NOT_NULL);
   const shown = [show(name, typed, { textKind })];

@@ -8,7 +8,8 @@
 
 import { at, elementsOf, joinBytes, keepLast } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
-import type { CompressorName, EncodeOptions, Shuffle } from "../codec/types.ts";
+import { HERE } from "../codec/made.ts";
+import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
 import { pluginText, readBlosc2Header } from "../codec2/header.ts";
@@ -92,6 +93,12 @@ type Shown = Uint8Array | undefined;
 /** A block as a chunk of Blosc1, in pieces; undefined: all zeros. */
 type Pieces = readonly Uint8Array[] | undefined;
 
+/** Chunks that are made from other data, as one block each: why, and their bytes. */
+export interface MadeChunks {
+  readonly why: string;
+  make(index: number): Promise<Uint8Array>;
+}
+
 /** A frame as a Zarr array; it is a `GeneratingStore`. */
 export class Blosc2Store implements ReadableStore {
   readonly #store: ReadableStore;
@@ -108,10 +115,13 @@ export class Blosc2Store implements ReadableStore {
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
 
-  /** `why`: why its chunks are made from other data. */
-  constructor(store: ReadableStore, frame: Frame, cut: Cut, why?: string) {
+  readonly #made: MadeChunks | undefined;
+
+  /** `made`: its chunks are not those of the frame. */
+  constructor(store: ReadableStore, frame: Frame, cut: Cut, made?: MadeChunks) {
     const { shape, chunks, blocks } = cut;
-    if (why !== undefined) this.#why = Promise.resolve(why);
+    this.#made = made;
+    if (made !== undefined) this.#why = Promise.resolve(made.why);
     this.#store = store;
     this.#frame = frame;
     this.#some = new SomeBlocks(store, frame);
@@ -255,7 +265,10 @@ export class Blosc2Store implements ReadableStore {
     return this.#placed(index, place, async () => {
       const room = "key" in place ? await this.#read(place, options) : undefined;
       if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
-      const blocks = await this.#blocksOf(place, room);
+      const own = await this.#made?.make(index);
+      if (own?.every((byte) => byte === 0)) return undefined;
+      const typesize = typesizeOf(this.#cut.dtype);
+      const blocks = own ? [[await HERE.encode(own, { typesize })]] : await this.#blocksOf(place, room);
       if (blocks.every((block) => block === undefined)) return undefined;
       const pieces = await shardOf(
         this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]],
@@ -343,7 +356,7 @@ export class Blosc2Store implements ReadableStore {
       const nan = nanOf(this.#cut.dtype.itemSize);
       const filled = Uint8Array.from({ length: blockBytes }, (_, i) => at(nan, i % nan.length));
       const settings = { typesize: typesizeOf(this.#cut.dtype), blocksize: blockBytes };
-      const block = await encode(filled, settings);
+      const block = await HERE.encode(filled, settings);
       return Array.from({ length: count }, () => [block]);
     }
     const header = readBlosc2Header(bytes);
@@ -358,7 +371,9 @@ export class Blosc2Store implements ReadableStore {
     const blocks: Pieces[] = [];
     for (let start = 0; start < bytes.length; start += blockBytes)
       blocks.push([
-        await encode(bytes.subarray(start, start + blockBytes), { typesize: typesizeOf(this.#cut.dtype) }),
+        await HERE.encode(bytes.subarray(start, start + blockBytes), {
+          typesize: typesizeOf(this.#cut.dtype),
+        }),
       ]);
     return blocks;
   }
@@ -392,7 +407,7 @@ export class Blosc2Store implements ReadableStore {
       );
     }
     const cname: CompressorName = codecName(this.#frame.codec) ?? "lz4";
-    return encode(out, {
+    return HERE.encode(out, {
       cname,
       clevel: Math.min(9, Math.max(1, this.#frame.clevel)),
       shuffle: shuffleOf(this.#frame.filters),
@@ -422,11 +437,6 @@ function typesizeOf({ itemSize }: DType): number {
   return itemSize > 255 ? 1 : itemSize;
 }
 
-/** Encodes a chunk. Readers load the encoder only for blocks that are not copied. */
-async function encode(bytes: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
-  return (await import("../codec/encode/encode.ts")).encode(bytes, options);
-}
-
 function nbytesOf(chunk: Uint8Array): number {
   return new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength).getInt32(4, true);
 }
@@ -434,7 +444,7 @@ function nbytesOf(chunk: Uint8Array): number {
 async function pad(block: Uint8Array, length: number, dtype: DType): Promise<Uint8Array> {
   const out = new Uint8Array(length);
   out.set(await decode(block, { maxNbytes: length }));
-  return encode(out, { typesize: typesizeOf(dtype) });
+  return HERE.encode(out, { typesize: typesizeOf(dtype) });
 }
 
 /** A shard: the bytes of its chunks, and then the index. */

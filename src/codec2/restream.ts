@@ -11,6 +11,7 @@ import {
   MAX_SPLITS,
   MIN_SPLIT_LENGTH,
 } from "../codec/header.ts";
+import { HERE, storesMadeChunks } from "../codec/made.ts";
 import type { CompressorName, DecodeOptions } from "../codec/types.ts";
 import { Blosc2Blocks, decode, nanOf } from "./decode.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
@@ -51,10 +52,9 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
     [blocksize, nbytes - (nblocks - 1) * blocksize].every((size) => flagsOf(header, size) !== undefined);
   if (!canCopy) {
     const settings = { cname: header.compressor, typesize, shuffle: shuffleFor(header), blocksize };
-    const encoder = await loadEncoder(header);
-    return encoder.encodeSync(await decode(chunk), settings);
+    return HERE.encode(await decode(chunk), settings);
   }
-  const runs = writesRuns(header.compressor) ? undefined : await loadEncoder(header);
+  const runs = await loadRunEncoder(header);
   const blocks = new Blosc2Blocks(chunk, header);
   const starts = new Uint8Array(4 * nblocks);
   const parts: Uint8Array[] = [];
@@ -82,7 +82,7 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
   if (special === "zeros" || special === "none") return Array.from({ length: nblocks }, () => undefined);
   if (special !== undefined) {
     const value = special === "nan" ? nanOf(header.typesize) : chunk.subarray(HEADER2_LENGTH, header.ctbytes);
-    return repeatedBlocks(header, value, await loadEncoder(header));
+    return repeatedBlocks(header, value);
   }
   if (memcpyed)
     return Array.from({ length: nblocks }, (_, i) => {
@@ -93,18 +93,15 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
     });
   const places = new Blosc2Blocks(chunk, header);
   let decoded: Uint8Array | undefined;
-  const runs = writesRuns(header.compressor) ? undefined : await loadEncoder(header);
-  let encoder = runs;
+  const runs = await loadRunEncoder(header);
   const blocks: Block[] = [];
   for (let i = 0; i < nblocks; i++) {
     const size = places.lengthOf(i);
     const flags = flagsOf(header, size);
     if (flags === undefined) {
       decoded ??= await decode(chunk);
-      encoder ??= await loadEncoder(header);
-      blocks.push(
-        encodeBlock(decoded.subarray(places.offsetOf(i), places.offsetOf(i) + size), header, encoder),
-      );
+      const start = places.offsetOf(i);
+      blocks.push(await encodeBlock(decoded.subarray(start, start + size), header));
     } else {
       const streams = streamsOf(places, i, runs);
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
@@ -115,7 +112,7 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
   return blocks;
 }
 
-function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: StreamEncoder): Block[] {
+async function repeatedBlocks(header: Blosc2Header, value: Uint8Array): Promise<Block[]> {
   const blocks: Block[] = [];
   // The end of a block can cut a value; the next block then begins in the middle of it.
   const isSame = header.blocksize % value.length === 0;
@@ -123,7 +120,7 @@ function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: Stream
     const from = i * header.blocksize;
     const size = Math.min(header.blocksize, header.nbytes - from);
     const known = isSame && size === header.blocksize ? blocks[0] : undefined;
-    blocks.push(known ?? encodeBlock(repeat(value, from, size), header, encoder));
+    blocks.push(known ?? (await encodeBlock(repeat(value, from, size), header)));
   }
   return blocks;
 }
@@ -169,8 +166,9 @@ function runOf(value: number, length: number, cname: CompressorName, encoder?: S
 
 type StreamEncoder = typeof import("./encode-stream.ts");
 
-/** The encoder for a chunk's codec. Pages load it only if streams cannot be copied. */
-async function loadEncoder({ compressor }: Blosc2Header): Promise<StreamEncoder> {
+/** The encoder of runs in a chunk's codec; undefined if they are written here. */
+async function loadRunEncoder({ compressor }: Blosc2Header): Promise<StreamEncoder | undefined> {
+  if (storesMadeChunks() || (compressor !== "snappy" && compressor !== "zlib")) return undefined;
   const encoder = await import("./encode-stream.ts");
   await encoder.prepareEncode(compressor);
   return encoder;
@@ -208,10 +206,10 @@ function filterFlags(header: Blosc2Header, size: number): number | undefined {
   return id === FILTER.bitshuffle && isWhole ? FLAG.bitshuffle : undefined;
 }
 
-function encodeBlock(bytes: Uint8Array, header: Blosc2Header, encoder: StreamEncoder): Block {
+async function encodeBlock(bytes: Uint8Array, header: Blosc2Header): Promise<Block> {
   const { typesize, compressor: cname } = header;
   const settings = { cname, clevel: 5, shuffle: shuffleFor(header), typesize, blocksize: bytes.length };
-  return { pieces: [encoder.encodeSync(bytes, settings)], isCopied: false };
+  return { pieces: [await HERE.encode(bytes, settings)], isCopied: false };
 }
 
 /** The Blosc1 filter to use instead of those of Blosc2: bit shuffle if they include it, else byte shuffle. */
@@ -238,16 +236,11 @@ function repeat(value: Uint8Array, from: number, length: number): Uint8Array {
 /** Most bytes of a block of zstd. */
 const ZSTD_BLOCK = 128 << 10;
 
-/** True if runs are written without an encoder, which a page then does not load. */
-function writesRuns(cname: CompressorName): boolean {
-  return cname !== "snappy" && cname !== "zlib";
-}
-
-/** A stream of one value as blosclz, LZ4 or zstd, preceded by its length. Short ones are stored. */
+/** A stream of one value as blosclz, LZ4 or zstd, preceded by its length. Short ones are stored, and those of other codecs. */
 function writeRun(value: number, length: number, cname: CompressorName): Uint8Array {
   const counted = (rest: number) => [...new Array<number>(Math.floor(rest / 255)).fill(255), rest % 255];
   let stream: number[];
-  if (length < 32) stream = new Array<number>(length).fill(value);
+  if (length < 32 || cname === "zlib" || cname === "snappy") stream = new Array<number>(length).fill(value);
   // A literal, a copy of it at distance 1, and the literals that must come last.
   else if (cname === "blosclz") stream = [0x20, value, 0xe0, ...counted(length - 11), 0, 0, value];
   else if (cname !== "zstd")

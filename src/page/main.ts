@@ -129,18 +129,19 @@ class Page {
       const [first] = names;
       if (names.includes(archive)) await this.#show();
       else if (archive !== "" && source.kind === "server")
-        this.#main.replaceChildren(
-          h("p", { class: "bad-note" }, `No archive here is named "${archive}". Choose one in the list.`),
-        );
-      else if (first === undefined)
-        this.#main.replaceChildren(h("p", { class: "bad-note" }, "None of the archives here can be opened."));
+        this.#fail(`No archive here is named "${archive}". Choose one in the list.`);
+      else if (first === undefined) this.#fail("None of the archives here can be opened.");
       else this.#now.go({ archive: first, column: "", view: "", more: {} });
     } catch (error) {
       this.#tree.end();
-      this.#main.replaceChildren(
-        h("p", { class: "bad-note", role: "alert" }, sentenceOf(error) ?? "Listing was interrupted."),
-      );
+      this.#fail(sentenceOf(error) ?? "Listing was interrupted.");
     }
+  }
+
+  /** Shows a problem in the place of an archive. */
+  #fail(text = ""): void {
+    const note = h("p", { class: "bad-note", role: "alert" }, text);
+    this.#main.replaceChildren(title(this.#now.state), note);
   }
 
   #welcome(): void {
@@ -193,8 +194,7 @@ class Page {
       node = await this.#tree.factsOf(state.archive);
     } catch (error) {
       if (signal.aborted) return;
-      const text = sentenceOf(error);
-      this.#main.replaceChildren(title(state), h("p", { class: "bad-note", role: "alert" }, text ?? ""));
+      this.#fail(sentenceOf(error));
       this.#tree.rest();
       return;
     } finally {
@@ -311,7 +311,7 @@ function startWorker(): Engine {
 
 function title({ archive, column }: State): HTMLElement {
   return column === ""
-    ? h("h1", {}, archive)
+    ? h("h1", {}, archive === "" ? "Archives" : archive)
     : h("h1", {}, h("span", { class: "of" }, `${archive} / `), column);
 }
 

@@ -7,6 +7,7 @@
 
 import type { Archive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
+import { HERE } from "../codec/made.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
 import { type ArrayJob, nbytesOf } from "../convert/plan/array-job.ts";
@@ -304,12 +305,6 @@ interface ReadCell {
   /** True for a chunk that was padded or recompressed, not copied from the archive. */
   readonly isMade: boolean;
 }
-
-/** The codec of this thread, loaded for the first chunk that is not shown unchanged. */
-const HERE: ChunkEncoder = {
-  parallel: 1,
-  encode: async (...chunk) => (await import("../codec/encode/encode.ts")).encodeHere.encode(...chunk),
-};
 
 /** The chunk of an array to read, and how. */
 interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buffers"> {

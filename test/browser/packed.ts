@@ -20,6 +20,9 @@ const ARCHIVES = [
   [other("blosc2", "lz4.b2nd"), "frame.b2nd"],
   [other("blosc2", "zeros.b2nd"), "line.b2nd"],
   [other("blosc2-tables", "table.b2z"), "table.b2z"],
+  [other("blosc2-tables", "deleted.b2z"), "deleted.b2z"],
+  [other("blosc2-tables", "text.b2z"), "text.b2z"],
+  [other("blosc2", "uneven.b2nd"), "uneven.b2nd"],
   [other("hdf5", "h5py-latest.h5"), "bars.h5"],
 ] as const;
 
@@ -40,6 +43,11 @@ const VIEWS = [
   ["line.b2nd&view=plot", "[data-counted]", 145_000],
   ["table.b2z&view=plot", "[data-counted]", MOST],
   ["table.b2z/price&view=values", CELLS, MOST],
+  // Chunks that are made when they are read.
+  ["deleted.b2z&view=plot", "[data-counted]", MOST],
+  ["text.b2z/utf8&view=values", ".cells td:text-matches('ü')", 135_000],
+  ["text.b2z/vl&view=chunks", "[data-checked]", MOST],
+  ["uneven.b2nd&view=picture", "[data-drawn]", 129_000],
   ["bars.h5/big-endian&view=plot", "[data-counted]", MOST],
   ["bars.h5&view=overview", ".snippet", 119_000],
 ] as const;

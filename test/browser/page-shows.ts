@@ -324,6 +324,7 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.goto(`${url}#archive=none`);
   await page.reload();
   await page.waitForSelector('text=No archive here is named "none"', PATIENCE);
+  outcome.expect("the heading of an archive that is missing", await page.textContent("h1"), "none");
   await page.goto(`${url}#archive=empty&view=values`);
   await page.waitForSelector("text=There are no rows yet", PATIENCE);
   outcome.expect("troubles", troubles, []);

@@ -165,8 +165,6 @@ function noMemory(length: number, code: number): SuperchunkError {
   return new SuperchunkError(
     "LIMIT",
     `cannot get the memory to encode a stream of ${length} bytes with zstd.`,
-    {
-      found: code,
-    },
+    { found: code },
   );
 }

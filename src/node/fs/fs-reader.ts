@@ -345,11 +345,7 @@ export class FolderReader implements ReadableStore {
       throw new SuperchunkError(
         "LIMIT",
         `${length} bytes do not fit into memory at once; read ranges of it`,
-        {
-          path: this.describe(key),
-          found: length,
-          cause: error,
-        },
+        { path: this.describe(key), found: length, cause: error },
       );
     }
   }

@@ -1,5 +1,6 @@
 /** Numbers of columns: envelopes for plots, planes for pictures, statistics. */
 import type { ReadableArray } from "../../archive/kinds/types.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { slice } from "../../values/selection.ts";
@@ -81,10 +82,7 @@ function planRuns(
   end: number,
 ): { readonly runs: (readonly [number, number])[]; readonly every: number } {
   const { dtype, chunkLength } = array;
-  const rowBytes = Math.max(
-    1,
-    array.shape.slice(1).reduce((bytes, length) => bytes * length, dtype.itemSize),
-  );
+  const rowBytes = Math.max(1, elementsOf(array.shape.slice(1)) * dtype.itemSize);
   const rows = Math.max(chunkLength ?? 0, Math.ceil(SLICE_BYTES / rowBytes));
   const step =
     chunkLength === undefined || chunkLength === 0
@@ -194,15 +192,9 @@ function axisOf(
   if (name === undefined || values === undefined) return { x: rows, xKind: "rows" };
   const known = values.filter((value) => !Number.isNaN(value));
   const goesBack = known.some((value, i) => i > 0 && value < (known[i - 1] as number));
-  if (goesBack || known.length < values.length)
-    return {
-      x: rows,
-      xKind: "rows",
-      xNote:
-        known.length < values.length
-          ? undefined
-          : `"${name}" goes back within these rows, so they are numbered`,
-    };
+  const xNote = `"${name}" goes back within these rows, so they are numbered`;
+  if (known.length < values.length) return { x: rows, xKind: "rows" };
+  if (goesBack) return { x: rows, xKind: "rows", xNote };
   const [least, greatest] = [known.find((value) => value !== 0) ?? 0, known.at(-1) ?? 0];
   return { x: values, xKind: isTime(name, arrays.get(name)?.dtype, least, greatest) ? "time" : "values" };
 }
@@ -227,19 +219,12 @@ export async function readPicture(
       "only arrays of numbers with two dimensions and more are pictures",
       { path: array.path },
     );
-  const [stepY, stepX] = [
-    Math.max(1, Math.ceil(height / MOST_SIDE)),
-    Math.max(1, Math.ceil(width / MOST_SIDE)),
-  ];
+  const [stepY = 1, stepX = 1] = [height, width].map((side) => Math.max(1, Math.ceil(side / MOST_SIDE)));
   if (Math.ceil(height / stepY) * width * dtype.itemSize > MOST_PICTURE)
     throw new SuperchunkError("LIMIT", "this plane is too large to be shown as a picture", {
       path: array.path,
     });
-  const {
-    data,
-    stride,
-    shape: found,
-  } = (await array.get(
+  const plane = (await array.get(
     [
       ...fixed.slice(0, shape.length - 2),
       { start: 0, stop: height, step: stepY },
@@ -251,11 +236,11 @@ export async function readPicture(
     readonly stride: readonly number[];
     readonly shape: readonly number[];
   };
-  const flat = Float64Array.from(data, (value) =>
+  const flat = Float64Array.from(plane.data, (value) =>
     typeof value === "bigint" && dtype.kind === "datetime" ? secondsOf(value, dtype) : Number(value),
   );
-  const [h = 0, w = 0] = found;
-  const [down = w, aside = 1] = stride;
+  const [h = 0, w = 0] = plane.shape;
+  const [down = w, aside = 1] = plane.stride;
   const values = new Float64Array(h * w);
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let y = 0; y < h; y++) {
@@ -278,9 +263,13 @@ export async function statisticsOf(
 ): Promise<Statistics> {
   const rows = array.shape.at(0) ?? 0;
   const { runs, every } = planRuns(array, 0, rows);
-  const sum = new Moments((least, greatest) => isTime(name, array.dtype, least, greatest));
+  const sum = new Moments(array.dtype);
   const lost: Lost = { rows: 0 };
-  const report = (): Statistics => ({ ...sum.statistics(), every, lostRows: lost.rows, lost: lost.why });
+  const report = (): Statistics => {
+    const found = sum.statistics();
+    const dated = isTime(name, array.dtype, found.min, found.max);
+    return { ...found, isTime: dated, every, lostRows: lost.rows, lost: lost.why };
+  };
   let reportedAt = performance.now();
   for (const run of runs) {
     await eachPart(array, run, lost, { signal, take: (values) => sum.add(values) });
@@ -302,10 +291,10 @@ class Moments {
   /** A sample for the histogram: every n-th value. */
   #kept: number[] = [];
   #each = 1;
-  readonly #isTime: (least: number, greatest: number) => boolean;
+  readonly #isWhole: boolean;
 
-  constructor(isTime: (least: number, greatest: number) => boolean) {
-    this.#isTime = isTime;
+  constructor({ kind }: DType) {
+    this.#isWhole = /int|bool/.test(kind);
   }
 
   add(values: ArrayLike<number>): void {
@@ -329,11 +318,14 @@ class Moments {
     }
   }
 
-  statistics(): Omit<Statistics, "every" | "lost" | "lostRows"> {
-    const histogram = new Array<number>(BINS).fill(0);
-    const width = (this.#max - this.#min) / BINS;
+  statistics(): Omit<Statistics, "every" | "lost" | "lostRows" | "isTime"> {
+    // Bins of integers hold equally many of them.
+    const span = this.#count === 0 ? 0 : this.#max - this.#min + Number(this.#isWhole);
+    const binWidth = this.#isWhole ? Math.ceil(span / BINS) : span / BINS;
+    const bins = binWidth > 0 ? Math.min(BINS, Math.ceil(span / binWidth)) : 1;
+    const histogram = new Array<number>(bins).fill(0);
     for (const value of this.#kept) {
-      const bin = width > 0 ? Math.min(BINS - 1, Math.floor((value - this.#min) / width)) : 0;
+      const bin = Math.min(bins - 1, Math.floor((value - this.#min) / binWidth) || 0);
       histogram[bin] = (histogram[bin] as number) + 1;
     }
     return {
@@ -344,7 +336,8 @@ class Moments {
       mean: this.#count === 0 ? Number.NaN : this.#mean,
       deviation: this.#count === 0 ? Number.NaN : Math.sqrt(this.#square / this.#count),
       histogram,
-      isTime: this.#isTime(this.#min, this.#max),
+      binWidth,
+      isWhole: this.#isWhole,
     };
   }
 }

@@ -234,8 +234,10 @@ export interface Statistics {
   readonly max: number;
   readonly mean: number;
   readonly deviation: number;
-  /** Number of values in equal parts between min and max. */
+  /** Number of values in equal parts from min on, and their width; parts of integers hold whole ones. */
   readonly histogram: readonly number[];
+  readonly binWidth: number;
+  readonly isWhole: boolean;
   /** True for seconds since 1970. */
   readonly isTime: boolean;
   readonly every: number;

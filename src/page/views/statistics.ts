@@ -46,7 +46,7 @@ function title({ name }: ColumnFacts): HTMLElement {
 
 /** The facts of all values, and their distribution. */
 function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
-  const { count, missing, min, max, histogram, isTime, every } = found;
+  const { count, missing, min, max, histogram, binWidth, isWhole, isTime, every } = found;
   const text = isTime ? dateText : formatNumber;
   const facts: (readonly [string, string])[] = [
     [formatPlural(count, "value"), every > 1 ? `one in ${every} parts` : ""],
@@ -59,18 +59,19 @@ function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
   facts.push([text(min), "min"], [text(max), "max"], [text(found.mean), "mean"]);
   if (!isTime) facts.push([formatNumber(found.deviation), "standard deviation"]);
   const most = Math.max(1, ...histogram);
-  const all = Math.max(
-    1,
-    histogram.reduce((sum, each) => sum + each, 0),
-  );
-  const width = (max - min) / histogram.length;
+  const all = histogram.reduce((sum, each) => sum + each, 0);
+  const startOf = (bin: number): number => min + bin * binWidth;
+  const nameOf = (bin: number): string => {
+    const end = Math.min(max, startOf(bin + 1) - Number(isWhole && !isTime));
+    return startOf(bin) >= end ? text(startOf(bin)) : `${text(startOf(bin))} to ${text(end)}`;
+  };
   const bars = histogram.map((each, i) =>
     h("i", {
       style: `height:${each === 0 ? 0 : Math.max(1, (56 * each) / most)}px`,
-      title: `${text(min + i * width)} to ${text(min + (i + 1) * width)}: ${((100 * each) / all).toPrecision(2)} %`,
+      title: `${nameOf(i)}: ${((100 * each) / all).toPrecision(2)} %`,
     }),
   );
-  const label = `Histogram: most values lie around ${text(min + (histogram.indexOf(most) + 0.5) * width)}`;
+  const label = `Histogram: most values are ${nameOf(histogram.indexOf(most))}`;
   return [
     title(column),
     factsOf(facts),

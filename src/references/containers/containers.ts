@@ -190,12 +190,7 @@ export function parseContainers(text: string, path: string): Containers {
     throw new SuperchunkError(
       "UNSUPPORTED",
       `containers of version ${String(document["version"])} are not read; use a newer superchunk`,
-      {
-        path,
-        field: "version",
-        expected: 1,
-        found: document["version"],
-      },
+      { path, field: "version", expected: 1, found: document["version"] },
     );
   }
   const list = document["containers"];

@@ -161,13 +161,7 @@ export function plannedArray(
     return new SuperchunkError(
       "TRUNCATED",
       `the chunk at byte ${offset} takes ${ctbytes} bytes, but the file ends at byte ${size}. The file is truncated; look for a complete copy`,
-      {
-        path: archive.store.describe(key),
-        chunk: index,
-        offset,
-        expected: offset + ctbytes,
-        found: size,
-      },
+      { path: archive.store.describe(key), chunk: index, offset, expected: offset + ctbytes, found: size },
     );
   };
 
@@ -183,12 +177,7 @@ export function plannedArray(
     return new SuperchunkError(
       "INCOMPLETE",
       `${count} chunks are counted, but ${found} were found; run "superchunk verify"`,
-      {
-        path: archive.store.describe(archive.path),
-        field: "nchunks",
-        expected: count,
-        found,
-      },
+      { path: archive.store.describe(archive.path), field: "nchunks", expected: count, found },
     );
   };
   return {

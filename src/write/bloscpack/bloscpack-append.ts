@@ -191,13 +191,7 @@ function checkRoom(
   throw new SuperchunkError(
     "LIMIT",
     `the offsets table has room for ${room} more ${room === 1 ? "chunk" : "chunks"}, but ${wanted} ${wanted === 1 ? "is" : "are"} needed; nothing was changed. ${advice}`,
-    {
-      path: store.describe(key),
-      offset: 24,
-      field: "max-app-chunks",
-      expected: wanted,
-      found: room,
-    },
+    { path: store.describe(key), offset: 24, field: "max-app-chunks", expected: wanted, found: room },
   );
 }
 

@@ -125,11 +125,7 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${field} is ${JSON.stringify(given)}; expected a count, or a factor such as "10x"`,
-      {
-        field,
-        expected: 'a count, or "10x"',
-        found: given,
-      },
+      { field, expected: 'a count, or "10x"', found: given },
     );
   }
   return checkWhole(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
@@ -141,11 +137,7 @@ export function checkWhole(field: string, value: number, least: number, most: nu
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `${field} is ${value}; expected an integer from ${least} to ${most}`,
-    {
-      field,
-      expected: `${least} to ${most}`,
-      found: value,
-    },
+    { field, expected: `${least} to ${most}`, found: value },
   );
 }
 

@@ -4,6 +4,7 @@ import { hex32, joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import { decode, info } from "../../codec/decode/decode.ts";
 import { checkExpectations } from "../../codec/header.ts";
+import { HERE } from "../../codec/made.ts";
 import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -11,13 +12,6 @@ import type { JsonObject } from "../../format/types.ts";
 import { asInteger, asText, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
-let encoders: typeof import("../../codec/encode/encode.ts") | undefined;
-
-/**
- * Loads the encoders; a page that only reads does not need them. They are kept, because importing them again costs as much as a
- * small chunk.
- */
-const loadEncoders = async () => (encoders ??= await import("../../codec/encode/encode.ts"));
 let zstd: typeof import("../../codec/encode/zstd-library.ts") | undefined;
 const loadZstd = async () => (zstd ??= await import("../../codec/encode/zstd-library.ts"));
 
@@ -106,8 +100,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     ahead: (encoder) => encoder.parallelOf?.(options.cname) ?? encoder.parallel,
     fixedOverhead: undefined,
     decode: decodeChunk,
-    encode: async (bytes, encoder, room) =>
-      (encoder ?? (await loadEncoders()).encodeHere).encode(bytes, options, room),
+    encode: (bytes, encoder = HERE, room) => encoder.encode(bytes, options, room),
   };
 }
 

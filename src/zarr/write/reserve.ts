@@ -59,11 +59,7 @@ export async function reserveShard(
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       "slots can only be reserved in shards with their index at the start",
-      {
-        path: array.store.describe(array.path),
-        field: "index_location",
-        expected: "start",
-      },
+      { path: array.store.describe(array.path), field: "index_location", expected: "start" },
     );
   }
   needsWriteRange(array.store, array.path);
