@@ -53,12 +53,8 @@ export async function listHdf5Chunks(
       `the dataset has ${counts.join(" x ")} chunks, and an index of one; the file is damaged`,
       { path: file.path, field: "index of the chunks", expected: 1, found: counts.join() },
     );
-  if (index.kind === "single")
-    add(
-      walk,
-      shape.map(() => 0),
-      { address, size: index.size ?? nbytes, mask: index.mask },
-    );
+  const place = { address, size: index.size ?? nbytes, mask: index.mask };
+  if (index.kind === "single") add(walk, new Array(shape.length).fill(0), place);
   else if (index.kind === "tree-1") await walkTree(walk, address, { left: MAX_NODES }, { depth: 0 });
   else if (index.kind === "tree-2") await walkTree2(walk, address);
   else if (index.kind === "fixed") await walkFixed(walk, address);

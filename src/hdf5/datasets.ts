@@ -123,12 +123,19 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     async *list() {},
   };
   const { shape } = dataset;
-  const { numpy, chunks, count, textBytes, make } = await textArray(file, await openZarrArray(store, ""), {
-    type: dataset.type,
-    path,
-  });
+  const { numpy, chunks, count, textBytes, make, why } = await textArray(
+    file,
+    await openZarrArray(store, ""),
+    {
+      type: dataset.type,
+      path,
+    },
+  );
   const dtype = parseDType(numpy, path);
-  const fill = typeof numpy === "string" ? "" : fillJson(numpy, new Uint8Array(dtype.itemSize));
+  const fill =
+    typeof numpy === "string" && numpy.startsWith("<U")
+      ? ""
+      : fillJson(numpy, new Uint8Array(dtype.itemSize));
   const { stages } = v2Chain(dtype, shape.length, { order: "C", filters: [MADE] }, { path, field: "" });
   let stored = textBytes;
   for (const name of places.names()) stored += places.chunk(name)?.place?.size ?? 0;
@@ -138,7 +145,7 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     *names() {
       for (let i = 0; i < count; i++) yield `${i}${rest}`;
     },
-    why: async () => "its text has variable length, and becomes text of one length",
+    why: async () => why,
     chunk: (name) => {
       const index = Number(name.split(".")[0]);
       if (index >= count || name !== `${index}${rest}`) return undefined;

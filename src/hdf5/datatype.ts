@@ -4,7 +4,7 @@ import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
-import { decodeText, Fields, type Hdf5File } from "./file.ts";
+import { decodeText, decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { readHeapValue } from "./heaps.ts";
 
 export interface Hdf5Type {
@@ -16,13 +16,17 @@ export interface Hdf5Type {
   readonly name: string;
   /** For text: of fixed or variable length. */
   readonly text?: "fixed" | "variable";
+  /** For text: true if the file says ASCII, as programs do that store other encodings. */
+  readonly isAscii?: boolean;
+  /** For text of fixed length: true if spaces follow it, as in Fortran, which are not part of it. */
+  readonly isPadded?: boolean;
   /** For array types: the dimensions, and the type of their items. */
   readonly sub?: { readonly dims: readonly number[]; readonly item: Hdf5Type };
-  /** The members of a compound without a numpy name; `numpy` is undefined for those that are why it has none. */
+  /** The members of a compound, except a complex number; `numpy` is undefined for those that prevent a numpy name. */
   readonly members?: readonly Member[];
 }
 
-interface Member {
+export interface Member {
   readonly name: string;
   readonly offset: number;
   readonly type: Hdf5Type;
@@ -91,13 +95,20 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       return { size, name: "a time", numpy: size === 4 ? part : size === 8 ? both : undefined };
     }
     case 3:
-      return { size, name: "text", numpy: `|S${size}`, text: "fixed" };
+      return {
+        size,
+        name: "text",
+        numpy: `|S${size}`,
+        text: "fixed",
+        isAscii: (bits & 0xf0) === 0,
+        isPadded: (bits & 15) === 2,
+      };
     case 4:
       return { size, name: "bits", numpy: isPlain(fields, size) ? named("u", [1, 2, 4, 8]) : undefined };
     case 5: {
       // The length of the tag is padded to eight bytes. h5py stores numpy's name of a time there.
       const tag = decodeText(fields.bytes(bits & 0xff, "tag of opaque bytes"));
-      const [, time = `|V${size}`] = /^NUMPY:([<>][mM]8\[\w+\])\0*$/.exec(tag) ?? [];
+      const [, time = `|V${size}`] = /^NUMPY:([<>][mM]8\[\w+\])$/.exec(tag) ?? [];
       return { size, name: "opaque bytes", numpy: size === 8 ? time : `|V${size}` };
     }
     case 6:
@@ -113,7 +124,7 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
         size,
         name: isText ? "text of variable length" : `lists of variable length (of ${item.name})`,
         numpy: undefined,
-        ...(isText ? { text: "variable" } : { sub: { dims: [-1], item } }),
+        ...(isText ? { text: "variable", isAscii: (bits & 0xf00) === 0 } : { sub: { dims: [-1], item } }),
       };
     }
     case 10: {
@@ -182,7 +193,7 @@ function readCompound(fields: Fields, { size, version, count }: CompoundHead, de
   const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
   if (isPair && typeof real === "string" && real.endsWith(`f${size / 2}`) && size > 4)
     return { size, name: "complex", numpy: `${real.slice(0, 1)}c${size}` };
-  return { size, name: "a compound", numpy: { names, formats, offsets, itemsize: size } };
+  return { size, name: "a compound", numpy: { names, formats, offsets, itemsize: size }, members };
 }
 
 /** An enumeration of FALSE and TRUE is a boolean of h5py and PyTables; others are read as their integers. */
@@ -242,46 +253,41 @@ function nest(values: readonly JsonValue[], dims: readonly number[]): JsonValue 
 }
 
 async function itemJson(file: Hdf5File, type: Hdf5Type, item: Fields): Promise<JsonValue | undefined> {
-  if (type.text === undefined) return numberJson(type.numpy, item.bytes(type.size, "a value"));
-  return decodeText(
-    type.text === "fixed" ? item.bytes(type.size, "text") : await readHeapValue(file, item, 1),
-  ).replace(/\0.*$/s, "");
+  const { text, isPadded = false, isAscii = false, size } = type;
+  if (text === undefined) return numberJson(type.numpy, item.bytes(size, "a value"));
+  const stored = text === "fixed" ? item.bytes(size, "text") : await readHeapValue(file, item, 1);
+  const bytes = isPadded ? trimSpaces(stored) : stored;
+  // Mostly Latin-1: a byte is a character.
+  return isAscii ? decodeText(bytes, (byte) => String.fromCharCode(byte)) : decodeUtf8(bytes);
 }
 
+/** Text without the spaces after it. */
+export function trimSpaces(text: Uint8Array): Uint8Array {
+  return text.subarray(0, text.findLastIndex((byte) => byte !== 0x20) + 1);
+}
+
+/** A number, or a boolean; undefined for other types. */
 function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue | undefined {
-  if (typeof numpy !== "string") return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const little = !numpy.startsWith(">");
-  switch (numpy.slice(1)) {
-    case "b1":
-      return bytes[0] !== 0;
-    case "i1":
-      return view.getInt8(0);
-    case "u1":
-      return view.getUint8(0);
-    case "i2":
-      return view.getInt16(0, little);
-    case "u2":
-      return view.getUint16(0, little);
-    case "i4":
-      return view.getInt32(0, little);
-    case "u4":
-      return view.getUint32(0, little);
-    case "i8":
-    case "u8": {
-      const value = numpy[1] === "i" ? view.getBigInt64(0, little) : view.getBigUint64(0, little);
-      return Number.isSafeInteger(Number(value)) ? Number(value) : value;
-    }
-    case "f2":
-      return halfJson(view.getUint16(0, little));
-    case "f4":
-    case "f8": {
-      const value = bytes.length === 4 ? view.getFloat32(0, little) : view.getFloat64(0, little);
-      return Number.isFinite(value) ? value : String(value);
-    }
-    default:
-      return undefined;
+  const [, order, kind] = /^(.)([biuf])\d$/.exec(typeof numpy === "string" ? numpy : "") ?? [];
+  if (kind === undefined) return undefined;
+  if (kind === "b") return bytes[0] !== 0;
+  const ordered = order === ">" ? bytes : bytes.slice().reverse();
+  if (kind === "f") {
+    const value = floatOf(new DataView(ordered.buffer, ordered.byteOffset, ordered.byteLength));
+    return Number.isFinite(value) ? value : String(value);
   }
+  const bits = ordered.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
+  const value = kind === "i" ? BigInt.asIntN(8 * bytes.length, bits) : bits;
+  return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+}
+
+/** A float of 2, 4 or 8 bytes, the highest first. */
+function floatOf(view: DataView): number {
+  if (view.byteLength > 2) return view.byteLength === 4 ? view.getFloat32(0) : view.getFloat64(0);
+  const bits = view.getUint16(0);
+  const [sign, exponent, fraction] = [bits >> 15 === 1 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
 /** Reads the parts of an attribute. `typeOf` reads a datatype that other objects share. */
@@ -297,9 +303,7 @@ export async function readAttribute(
   ) as [number, number, number];
   if (version === 3) fields.skip(1);
   const padded = (length: number): number => (version === 1 ? Math.ceil(length / 8) * 8 : length);
-  const name = decodeText(
-    fields.bytes(padded(nameSize), "name of an attribute").subarray(0, nameSize),
-  ).replace(/\0.*$/s, "");
+  const name = decodeText(fields.bytes(padded(nameSize), "name of an attribute").subarray(0, nameSize));
   const typePart = fields.part(padded(typeSize), "datatype of an attribute");
   const space = fields.part(padded(spaceSize), "dataspace of an attribute");
   const type = readDatatype(version > 1 && (flags & 1) === 1 ? await typeOf(typePart) : typePart);
@@ -346,43 +350,29 @@ export async function attributesJson(
   file: Hdf5File,
   attributes: readonly { readonly name: string; readonly value: AttributeValue }[],
 ): Promise<{ readonly attrs: JsonObject; readonly left: readonly string[] }> {
-  const attrs: Record<string, JsonValue> = {};
+  const attrs: [string, JsonValue][] = [];
   const left: string[] = [];
   for (const { name, value } of attributes) {
     try {
       const json = await attributeJson(file, value);
       if (json === undefined) left.push(name);
-      else attrs[name] = json;
+      else attrs.push([name, json]);
     } catch (error) {
       // A damaged attribute must not prevent reading the array.
       if (!isSuperchunkError(error)) throw error;
       left.push(name);
     }
   }
-  return { attrs, left };
+  return { attrs: Object.fromEntries(attrs), left };
 }
 
-/** The fill value in Zarr v2: numbers as they are, the bytes of all other types in base64. */
+/** The fill value in Zarr v2: numbers as they are, times as integers, the bytes of all other types in base64. */
 export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
-  const kind = typeof numpy === "string" ? numpy[1] : "V";
-  const isZero = fill.every((byte) => byte === 0);
-  if (typeof numpy !== "string" || kind === "V" || kind === "S") return base64(fill);
-  if (kind === "b") return !isZero;
-  if (isZero) return kind === "c" ? [0, 0] : 0;
-  const view = new DataView(fill.buffer, fill.byteOffset, fill.byteLength);
-  const little = numpy[0] !== ">";
-  const float = (at: number, size: number): JsonValue => {
-    const value = size === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
-    if (Number.isFinite(value)) return value;
-    return Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-  };
-  if (kind === "c") return [float(0, fill.length / 2), float(fill.length / 2, fill.length / 2)];
-  if (kind === "f") return fill.length === 2 ? halfJson(view.getUint16(0, little)) : float(0, fill.length);
-  let value = 0n;
-  for (let i = 0; i < fill.length; i++)
-    value = (value << 8n) | BigInt(fill[little ? fill.length - 1 - i : i] as number);
-  if (kind === "i") value = BigInt.asIntN(8 * fill.length, value);
-  return value;
+  if (typeof numpy !== "string" || numpy[1] === "V" || numpy[1] === "S") return base64(fill);
+  const half = fill.length / 2;
+  if (numpy[1] === "c")
+    return [0, half].map((at) => numberJson(`${numpy[0]}f${half}`, fill.subarray(at, at + half)) ?? 0);
+  return numberJson(numpy.replace(/[mM](8).*/, "i$1"), fill) ?? 0;
 }
 
 /** The attribute `_FillValue`, which netCDF keeps as a list of one, as xarray reads it from Zarr v3: floats in base64, as 8 bytes. */
@@ -393,13 +383,4 @@ export function fillAttribute(numpy: JsonValue | undefined, value: JsonValue): J
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Number(only), true);
   return base64(new Uint8Array(view.buffer));
-}
-
-/** A 2-byte float. */
-function halfJson(bits: number): JsonValue {
-  const sign = bits >> 15 === 1 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  if (exponent === 31) return fraction !== 0 ? "NaN" : sign > 0 ? "Infinity" : "-Infinity";
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }

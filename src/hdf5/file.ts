@@ -165,18 +165,34 @@ export class Fields {
     );
   }
 
-  unsupported(what: string, details: { field: string; found: unknown }): SuperchunkError {
+  unsupported(what: string, field: string, found: unknown): SuperchunkError {
     return new SuperchunkError("UNSUPPORTED", `${what}. h5py reads it; write the values again without it`, {
       path: this.#bytes.path,
       offset: this.position,
-      ...details,
+      field,
+      found,
     });
   }
 }
 
-/** Decodes a name or a value; bytes that are not UTF-8 become U+FFFD. */
-export function decodeText(bytes: Uint8Array): string {
-  return new TextDecoder().decode(bytes);
+/** Decodes text up to a zero byte; undefined if it is not UTF-8. */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  const end = bytes.indexOf(0);
+  try {
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    return decoder.decode(end < 0 ? bytes : bytes.subarray(0, end));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Decodes text up to a zero byte, as `letterOf` its bytes if it is not UTF-8: as they are up to 7F, and percent-encoded after it. */
+export function decodeText(bytes: Uint8Array, letterOf: (byte: number) => string = percentEncode): string {
+  return decodeUtf8(bytes) ?? Array.from(bytes, letterOf).join("").replace(/\0.*$/s, "");
+}
+
+function percentEncode(byte: number): string {
+  return byte < 128 ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase()}`;
 }
 
 /** The hash of a structure's bytes: Bob Jenkins' lookup3, as HDF5 uses it. */
@@ -362,10 +378,7 @@ function readSuperblock(bytes: ByteReader, position: number): Superblock {
   const lengthSize = bytes.uint8(isOld ? 14 : 10, "size of lengths");
   const fields = new Fields(bytes, { offsetSize, lengthSize });
   if (version > 3)
-    throw fields.unsupported(`a superblock of version ${version}, and 0 to 3 are known`, {
-      field: "version",
-      found: version,
-    });
+    throw fields.unsupported(`a superblock of version ${version}, and 0 to 3 are known`, "version", version);
   for (const size of [offsetSize, lengthSize])
     if (![2, 4, 8].includes(size)) throw fields.bad("size of offsets or lengths", "2, 4 or 8", size);
   if (!isOld) {

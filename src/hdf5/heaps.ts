@@ -42,17 +42,22 @@ async function readHeap(file: Hdf5File, address: number): Promise<ReadonlyMap<nu
   const length = head.size("length of the heap");
   const heap = await file.fields(address, length, "a global heap");
   heap.at = head.at;
+  heap.pad(0);
   const found = new Map<number, Uint8Array>();
   while (heap.left >= 8 + file.lengthSize) {
     const id = heap.uint16("index of an object");
     heap.skip(6);
     const size = heap.size("length of an object");
+    heap.pad(0);
     if (id === 0) break;
     found.set(id, heap.bytes(size, "an object of the heap"));
     heap.skip((8 - (size % 8)) % 8);
   }
   return found;
 }
+
+/** Most global heaps to keep. */
+const MAX_KEPT = 64;
 
 /** Global heaps that were read, by address. */
 export type KeptHeaps = Map<number, ReadonlyMap<number, Uint8Array>>;
@@ -71,8 +76,12 @@ export async function readHeapValue(
   const address = item.address("heap of a value");
   const index = item.uint32("index of a value");
   if (address === undefined || length === 0) return new Uint8Array(0);
-  const heap = kept.get(address) ?? (await readHeap(file, address));
-  kept.set(address, heap);
+  let heap = kept.get(address);
+  if (heap === undefined) {
+    if (kept.size >= MAX_KEPT) kept.clear();
+    heap = await readHeap(file, address);
+    kept.set(address, heap);
+  }
   const bytes = heap.get(index);
   if (bytes === undefined || bytes.length < length)
     throw item.bad("a value in a heap", `${length} bytes`, bytes?.length ?? "none");
@@ -91,7 +100,8 @@ interface TableFacts {
   readonly maxDirect: number;
   readonly offsetBytes: number;
   readonly lengthBytes: number;
-  readonly root: number;
+  /** Undefined if it has only objects that are too long for blocks. */
+  readonly root: number | undefined;
   readonly rows: number;
   /** Tree of the objects that are too long for blocks. */
   readonly huge: number | undefined;
@@ -116,10 +126,7 @@ export class FractalHeap {
     const idBytes = fields.uint16("length of an id") - 1;
     const filters = fields.uint16("length of the filters");
     if (filters > 0)
-      throw fields.unsupported("a group whose links or attributes are compressed", {
-        field: "filters",
-        found: filters,
-      });
+      throw fields.unsupported("a group whose links or attributes are compressed", "filters", filters);
     fields.skip(1);
     const maxManaged = fields.uint32("length of an object");
     fields.size("huge objects");
@@ -132,7 +139,7 @@ export class FractalHeap {
     const maxDirect = fields.size("length of a direct block");
     const maxHeap = fields.uint16("bits of the heap");
     fields.uint16("rows at first");
-    const root = fields.someAddress("root block");
+    const root = fields.address("root block");
     const rows = fields.uint16("rows of the root block");
     fields.checkSum(fields.at, "a fractal heap");
     if (width === 0 || start === 0 || maxDirect < start)
@@ -160,6 +167,7 @@ export class FractalHeap {
     if (type !== 0) throw id.bad("type of an object in a heap", "0 to 2", type);
     const offset = id.uint(offsetBytes, "offset in the heap");
     const length = id.uint(lengthBytes, "length of an object");
+    if (root === undefined) throw id.bad("root block", "an address", "none");
     const address = rows === 0 ? root + offset : await this.#find(offset, root, { rows, first: 0 }, 0);
     if (rows === 0 && offset + length > start)
       throw id.bad("length of an object", `at most ${start - offset}`, length);

@@ -29,6 +29,15 @@ const ATTRIBUTE_INFO = 0x15;
 /** Messages of groups: their links, where these are, and settings of new groups. */
 const OF_GROUPS: ReadonlySet<number> = new Set([LINK_INFO, LINK, SYMBOL_TABLE, 0x0a]);
 
+/** Indexes of chunks by type, with the bytes of their settings. */
+const INDEXES: Readonly<Record<number, readonly [ChunkIndex["kind"], number]>> = {
+  1: ["single", 0],
+  2: ["implicit", 0],
+  3: ["fixed", 1],
+  4: ["extensible", 5],
+  5: ["tree-2", 6],
+};
+
 /** Most messages of a header. */
 const MAX_MESSAGES = 100_000;
 const MAX_RANK = 32;
@@ -49,7 +58,7 @@ export interface Hdf5Filter {
 
 /** Storage of a dataset's values. */
 export type Hdf5Layout =
-  | { readonly kind: "compact"; readonly data: Uint8Array; readonly position: number }
+  | { readonly kind: "compact"; readonly position: number }
   | { readonly kind: "contiguous"; readonly address: number | undefined }
   | {
       readonly kind: "chunked";
@@ -61,10 +70,12 @@ export type Hdf5Layout =
       readonly bareEdges: boolean;
     };
 
-export type ChunkIndex =
-  | { readonly kind: "tree-1" | "tree-2" | "implicit" | "extensible" }
-  | { readonly kind: "fixed" }
-  | { readonly kind: "single"; readonly size: number | undefined; readonly mask: number };
+export interface ChunkIndex {
+  readonly kind: "tree-1" | "tree-2" | "implicit" | "extensible" | "fixed" | "single";
+  /** Of a single chunk with filters: its bytes, and the filters that are left out. */
+  readonly size?: number | undefined;
+  readonly mask: number;
+}
 
 export interface Hdf5Dataset {
   readonly kind: "dataset";
@@ -125,10 +136,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
   const fill = find(FILL_VALUE);
   const filters = find(FILTERS);
   if (find(EXTERNAL) !== undefined)
-    throw layout.fields.unsupported("a dataset whose values are in other files", {
-      field: "layout",
-      found: "external files",
-    });
+    throw layout.fields.unsupported("a dataset whose values are in other files", "layout", "external files");
   const { dims: shape, most } = readDataspace(space.fields);
   const [scales, users] = ["DIMENSION_LIST", "REFERENCE_LIST"].map(
     (name) => attributes.find((each) => each.name === name)?.value,
@@ -215,10 +223,7 @@ async function unshare(file: Hdf5File, message: Message, type: number, depth = 0
   const version = fields.uint8("version of a shared message");
   const kind = fields.uint8("type of a shared message");
   if (version === 3 && kind === 1)
-    throw fields.unsupported("a message that several objects share in a heap", {
-      field: "shared message",
-      found: kind,
-    });
+    throw fields.unsupported("a message that several objects share in a heap", "shared message", kind);
   if (version === 1) fields.skip(6);
   const found = (await readMessages(file, fields.someAddress("a shared message"))).find(
     (each) => each.type === type,
@@ -249,16 +254,17 @@ function readDataspace(fields: Fields): Dataspace {
 function readLayout(fields: Fields, rank: number): Hdf5Layout {
   const version = fields.uint8("version of a layout");
   if (version < 1 || version > 5)
-    throw fields.unsupported(`values laid out by version ${version}, and 1 to 5 are known`, {
-      field: "layout",
-      found: version,
-    });
+    throw fields.unsupported(
+      `values laid out by version ${version}, and 1 to 5 are known`,
+      "layout",
+      version,
+    );
   const isOld = version < 3;
   const dimensions = isOld ? fields.uint8("dimensions of a layout") : 0;
   const kind = fields.uint8("class of a layout");
   if (kind === 0 && !isOld) {
-    const length = fields.uint16("length of the values");
-    return { kind: "compact", position: fields.position, data: fields.bytes(length, "values in the header") };
+    fields.uint16("length of the values");
+    return { kind: "compact", position: fields.position };
   }
   if (isOld) {
     fields.skip(5);
@@ -266,21 +272,14 @@ function readLayout(fields: Fields, rank: number): Hdf5Layout {
     const dims = Array.from({ length: dimensions }, () => fields.uint32("length of a chunk"));
     if (kind === 1) return { kind: "contiguous", address };
     if (kind === 0) {
-      const length = fields.uint32("length of the values");
-      return {
-        kind: "compact",
-        position: fields.position,
-        data: fields.bytes(length, "values in the header"),
-      };
+      fields.uint32("length of the values");
+      return { kind: "compact", position: fields.position };
     }
     return chunked(fields, { dims: dims.slice(0, rank), address, rank });
   }
   if (kind === 1) return { kind: "contiguous", address: fields.address("address of the values") };
   if (kind !== 2)
-    throw fields.unsupported("a virtual dataset, whose values are in other datasets", {
-      field: "layout",
-      found: kind,
-    });
+    throw fields.unsupported("a virtual dataset, whose values are in other datasets", "layout", kind);
   if (version === 3) {
     const count = fields.uint8("dimensions of a layout");
     const address = fields.address("address of the chunks");
@@ -293,26 +292,13 @@ function readLayout(fields: Fields, rank: number): Hdf5Layout {
   if (width < 1 || width > 8) throw fields.bad("bytes of a length", "1 to 8", width);
   const dims = Array.from({ length: count }, () => fields.uint(width, "length of a chunk")).slice(0, -1);
   const type = fields.uint8("index of the chunks");
-  const isFiltered = (flags & 2) !== 0;
-  let index: ChunkIndex;
-  if (type === 1) {
-    const size = isFiltered ? fields.size("length of the chunk") : undefined;
-    index = { kind: "single", size, mask: isFiltered ? fields.uint32("filters left out") : 0 };
-  } else if (type === 2) index = { kind: "implicit" };
-  else if (type === 3) {
-    fields.skip(1);
-    index = { kind: "fixed" };
-  } else if (type === 4) {
-    fields.skip(5);
-    index = { kind: "extensible" };
-  } else if (type === 5) {
-    fields.skip(6);
-    index = { kind: "tree-2" };
-  } else
-    throw fields.unsupported(`an index of chunks of type ${type}`, {
-      field: "index of the chunks",
-      found: type,
-    });
+  const [kindOf, settings = 0] = INDEXES[type] ?? [];
+  if (kindOf === undefined)
+    throw fields.unsupported(`an index of chunks of type ${type}`, "index of the chunks", type);
+  fields.skip(settings);
+  const isSized = kindOf === "single" && (flags & 2) !== 0;
+  const size = isSized ? fields.size("length of the chunk") : undefined;
+  const index = { kind: kindOf, size, mask: isSized ? fields.uint32("filters left out") : 0 };
   return chunked(fields, {
     dims,
     address: fields.address("address of the chunks"),
@@ -332,7 +318,7 @@ function chunked(
     bareEdges?: boolean;
   },
 ): Hdf5Layout {
-  const { dims, address, rank, index = { kind: "tree-1" }, bareEdges = false } = found;
+  const { dims, address, rank, index = { kind: "tree-1", mask: 0 }, bareEdges = false } = found;
   if (dims.length !== rank || dims.includes(0))
     throw fields.bad("lengths of a chunk", `${rank} lengths of 1 or more`, dims.join());
   return { kind: "chunked", chunks: dims, address, index, bareEdges };
@@ -349,7 +335,7 @@ function readFilters(fields: Fields): Hdf5Filter[] {
     const values = fields.uint16("values of a filter");
     const name = decodeText(
       fields.bytes(version === 1 ? Math.ceil(length / 8) * 8 : length, "name of a filter"),
-    ).replace(/\0.*$/s, "");
+    );
     const list = Array.from({ length: values }, () => fields.uint32("a value of a filter"));
     if (version === 1 && values % 2 === 1) fields.skip(4);
     return { id, name, values: list };
@@ -481,9 +467,9 @@ async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, de
     node.expect("SNOD");
     node.skip(2);
     const count = node.uint16("symbols of a node");
-    const list = await file.fields(child + 8, count * (2 * offsetSize + 24), "a node of symbols");
+    const list = await file.fields(child + 8, count * (lengthSize + offsetSize + 24), "a node of symbols");
     for (let s = 0; s < count; s++) {
-      const name = symbols.heap.text(list.uint(offsetSize, "name of a symbol"));
+      const name = symbols.heap.text(list.size("name of a symbol"));
       const target = list.address("header of a symbol");
       const cache = list.uint32("type of a symbol");
       list.skip(4);

@@ -6,12 +6,12 @@
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
-import { parseDType } from "../format/dtype.ts";
+import { formatDType, parseDType } from "../format/dtype.ts";
 import type { JsonValue } from "../format/types.ts";
 import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
-import type { Hdf5Type } from "./datatype.ts";
-import { Fields, type Hdf5File } from "./file.ts";
+import { type Hdf5Type, type Member, trimSpaces } from "./datatype.ts";
+import { decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { type KeptHeaps, readHeapValue } from "./heaps.ts";
 
 /** Bytes of a chunk that is made, and of stored items that are read at a time to find the longest text. */
@@ -20,27 +20,18 @@ const STEP = 4 << 20;
 /** Most characters of a text. */
 const MAX_TEXT = 1 << 18;
 
-/** A part of an item: text at `from`, or bytes as they are. */
-interface Part {
-  readonly from: number;
-  readonly size: number;
-  readonly name: string;
-  /** Undefined for text. */
-  readonly numpy: JsonValue | undefined;
+/** The parts of items: members, or the items themselves. */
+function partsOf(type: Hdf5Type): readonly Member[] {
+  return type.text === undefined ? (type.members ?? []) : [{ name: "", offset: 0, type, numpy: type.numpy }];
 }
 
-/** The parts of items with text of variable length; undefined for items without, and for items that hold it deeper inside. */
-function partsOf({ text, size, members }: Hdf5Type): readonly Part[] | undefined {
-  if (text === "variable") return [{ from: 0, size, name: "", numpy: undefined }];
-  const isGood = members?.every(({ type, numpy }) => numpy !== undefined || type.text === "variable");
-  return isGood === true
-    ? members?.map(({ name, offset, type, numpy }) => ({ from: offset, size: type.size, name, numpy }))
-    : undefined;
-}
-
-/** True for items that {@link textArray} can show. */
+/** True for items that {@link textArray} shows: with text of variable length, not deeper inside than in a member, or with spaces after it. */
 export function hasText(type: Hdf5Type): boolean {
-  return type.numpy === undefined && partsOf(type) !== undefined;
+  const parts = partsOf(type);
+  return (
+    parts.some(({ type: { text, isPadded } }) => text === "variable" || isPadded) &&
+    parts.every(({ type: { text }, numpy }) => text === "variable" || numpy !== undefined)
+  );
 }
 
 /** Items with text of one length, in chunks of about a mebibyte: runs of rows. */
@@ -51,11 +42,13 @@ interface TextArray {
   readonly count: number;
   /** Bytes of all texts. */
   readonly textBytes: number;
+  readonly why: string;
   make(index: number): Promise<Uint8Array>;
 }
 
 /**
  * Shows an array of stored items as one of items with text of one length: the longest has that many bytes, and as many characters or fewer.
+ * Text that the file calls ASCII becomes bytes if some of it is not UTF-8.
  *
  * @throws LIMIT for very long text; UNSUPPORTED, when a chunk is made, for text that is not UTF-8; the codes of damage
  */
@@ -65,7 +58,7 @@ export async function textArray(
   { type, path }: { type: Hdf5Type; path: string },
 ): Promise<TextArray> {
   const { shape } = stored;
-  const parts = partsOf(type) ?? [];
+  const parts = partsOf(type);
   const perRow = elementsOf(shape.slice(1));
   const rows = shape.length === 0 ? 1 : at(shape, 0);
   const read = (start: number, stop: number): Promise<Uint8Array> =>
@@ -73,17 +66,22 @@ export async function textArray(
   const fieldsOf = (bytes: Uint8Array): Fields => new Fields(new ByteReader(bytes, path, 0), file);
 
   const longest = parts.map(() => 1);
+  const isText = parts.map(() => true);
   let textBytes = 0;
   const [own = 1] = stored.chunkShape;
   const step = own * Math.max(1, Math.floor(STEP / Math.max(1, own * perRow * type.size)));
   for (let start = 0; start < rows && perRow > 0; start += step) {
     const fields = fieldsOf(await read(start, Math.min(rows, start + step)));
-    for (const [p, { from, numpy }] of parts.entries())
-      for (let item = from; numpy === undefined && item < fields.length; item += type.size) {
+    const kept: KeptHeaps = new Map();
+    for (const [p, part] of parts.entries())
+      for (let item = part.offset; part.numpy === undefined && item < fields.length; item += type.size) {
         fields.at = item;
         const length = fields.uint32("length of a text");
         longest[p] = Math.max(at(longest, p), length);
         textBytes += length;
+        fields.at = item;
+        if (part.type.isAscii === true && isText[p] === true)
+          isText[p] = decodeUtf8(await readHeapValue(file, fields, 1, kept)) !== undefined;
       }
   }
   const most = Math.max(...longest);
@@ -94,18 +92,25 @@ export async function textArray(
       expected: MAX_TEXT,
       found: most,
     });
-  const texts = longest.map((length) => parseDType(`<U${length}`, path));
-  const sizes = parts.map(({ size, numpy }, p) => (numpy === undefined ? at(texts, p).itemSize : size));
+  const texts = longest.map((length, p) => parseDType(`${isText[p] ? "<U" : "|S"}${length}`, path));
+  const sizes = parts.map(({ type: { size }, numpy }, p) =>
+    numpy === undefined ? at(texts, p).itemSize : size,
+  );
   const offsets = sizes.map((_, p) => sizes.slice(0, p).reduce((sum, size) => sum + size, 0));
   const itemsize = sizes.reduce((sum, size) => sum + size, 0);
-  const formats = parts.map(({ numpy }, p) => numpy ?? `<U${at(longest, p)}`);
+  const formats = parts.map(({ numpy }, p) => numpy ?? formatDType(at(texts, p)));
   const names = parts.map(({ name }) => name);
   const length = Math.max(1, Math.min(rows, Math.floor(PIECE / Math.max(1, perRow * itemsize))));
   return {
-    numpy: type.text === "variable" ? at(formats, 0) : { names, formats, offsets, itemsize },
+    numpy: type.text !== undefined ? at(formats, 0) : { names, formats, offsets, itemsize },
     chunks: shape.map((each, d) => (d === 0 ? length : Math.max(1, each))),
     count: Math.ceil(rows / length) * Math.min(1, perRow),
     textBytes,
+    why: !parts.some(({ numpy }) => numpy === undefined)
+      ? "its text is padded with spaces, which are not part of it"
+      : isText.includes(false)
+        ? "its text has variable length and is not UTF-8, and becomes bytes of one length"
+        : "its text has variable length, and becomes text of one length",
     make: async (index) => {
       const bytes = await read(index * length, Math.min(rows, (index + 1) * length));
       const fields = fieldsOf(bytes);
@@ -113,12 +118,15 @@ export async function textArray(
       const view = new DataView(out.buffer);
       const kept: KeptHeaps = new Map();
       for (let item = 0; item * type.size < bytes.length; item++)
-        for (const [p, { from, size, numpy }] of parts.entries()) {
-          fields.at = item * type.size + from;
+        for (const [p, part] of parts.entries()) {
+          fields.at = item * type.size + part.offset;
           const to = item * itemsize + at(offsets, p);
-          if (numpy !== undefined) out.set(fields.bytes(size, "a member"), to);
-          else
-            putRow(view, to, at(texts, p), [], decodeItem(await readHeapValue(file, fields, 1, kept), path));
+          const isStored = part.numpy !== undefined;
+          const value = isStored
+            ? fields.bytes(part.type.size, "a member")
+            : await readHeapValue(file, fields, 1, kept);
+          if (isStored || isText[p] === false) out.set(part.type.isPadded ? trimSpaces(value) : value, to);
+          else putRow(view, to, at(texts, p), [], decodeItem(value, path));
         }
       return out;
     },
@@ -126,13 +134,11 @@ export async function textArray(
 }
 
 function decodeItem(bytes: Uint8Array, path: string): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes).replace(/\0.*$/s, "");
-  } catch (cause) {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "it has text that is not UTF-8. Read it with h5py, and write the bytes with a dtype of fixed length",
-      { path, field: "text", cause },
-    );
-  }
+  const text = decodeUtf8(bytes);
+  if (text !== undefined) return text;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "it has text that is not UTF-8. Read it with h5py, and write the bytes with a dtype of fixed length",
+    { path, field: "text" },
+  );
 }

@@ -16,6 +16,7 @@ import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
 import { bloscCodec, groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
+import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
@@ -128,7 +129,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
       else await add(below, own, node, field);
     }
   };
-  for await (const { path, source, node, error } of nodesOf("", root)) {
+  for await (const { path, source, node, error } of nodesOf("", root, made.renamed)) {
     if (error === PYTABLES_INDEX) made.notes.push(noteOn(path, error));
     else if (node === undefined) refuse(path, source, error);
     if (node === undefined) continue;
@@ -231,14 +232,19 @@ interface NamedNode {
   readonly error?: unknown;
 }
 
-/** A node and everything below it, groups before their members. */
-async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerator<NamedNode> {
+/** A node and everything below it, groups before their members. Adds to `renamed` those whose names the destination cannot have. */
+async function* nodesOf(
+  path: string,
+  node: ZarrArray | ZarrGroup,
+  renamed: Renaming[],
+): AsyncGenerator<NamedNode> {
   const source = node.store.describe(node.path);
   if (isIndexGroup(node) && path !== "") return yield { path, source, error: PYTABLES_INDEX };
   yield { path, source, node };
   if (node.kind === "array") return;
-  for (const name of await node.members()) {
-    const below = joinKey(path, name);
+  for (const [name, to] of nameNodes(await node.members())) {
+    const below = joinKey(path, to);
+    if (to !== name) renamed.push({ from: joinKey(node.path, name), to: below });
     let member: ZarrArray | ZarrGroup;
     try {
       member = await node.open(name);
@@ -246,7 +252,7 @@ async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerat
       yield { path: below, source: node.store.describe(joinKey(node.path, name)), error };
       continue;
     }
-    yield* nodesOf(below, member);
+    yield* nodesOf(below, member, renamed);
   }
 }
 

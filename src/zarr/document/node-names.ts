@@ -16,8 +16,8 @@ export interface Renaming {
 
 /**
  * Node names for siblings, in their order. In reserved names (empty, only periods, starting with `__`, `zarr.json`, with a
- * slash) the offending characters become `%` and two hexadecimal digits. A name that differs from an earlier one at most in
- * case gets the suffix `~2`, `~3`, ….
+ * slash) the offending characters become `%` and two hexadecimal digits. Names too long for file systems are cut. A name that differs from
+ * an earlier one at most in case gets the suffix `~2`, `~3`, ….
  */
 export function nameNodes(names: readonly string[]): Map<string, string> {
   const taken = new Set<string>();
@@ -59,8 +59,15 @@ function escapeName(name: string): string {
   if (name === "") return "%";
   if (/^\.+$/.test(name)) return name.replaceAll(".", "%2E");
   const safe = name.replaceAll("/", "%2F").replaceAll("\\", "%5C").replaceAll("\0", "%00");
-  if (safe.startsWith("__")) return `%5F%5F${safe.slice(2)}`;
+  if (safe.startsWith("__")) return cutName(`%5F%5F${safe.slice(2)}`);
+  if (safe.length > 63) return cutName(safe);
   return safe === "zarr.json" || safe === ".superchunk-convert.json" ? safe.replace(".", "%2E") : safe;
+}
+
+/** A name of at most 255 bytes, which is what file systems take; a cut one has room for a suffix. */
+function cutName(name: string): string {
+  const bytes = new TextEncoder().encode(name);
+  return bytes.length <= 255 ? name : new TextDecoder().decode(bytes.subarray(0, 240)).replace(/\ufffd$/, "");
 }
 
 /** Every folder above nodes, the root among them, outermost first. */
