@@ -43,7 +43,7 @@ export async function appendToFile(
   const input = isBytes
     ? await openInput(name, true, context)
     : await openAppendedRows(name, flags.bytes === true, context);
-  const options = await optionsOf(input, flags, context);
+  const options = await toOptions(input, flags, context);
   const dryRun = flags.dryRun === true;
   const { breakLock } = flags;
   const file = await edit(path, { format: "bloscpack", breakLock, readOnly: dryRun, signal: context.signal });
@@ -65,7 +65,7 @@ export function lengthOf({ name, size }: Input): number {
   throw wrongUse("dryRun", "--dry-run needs an input whose length is known; give a file", { path: name });
 }
 
-async function optionsOf(input: Input, flags: FileFlags, context: Context): Promise<BloscpackAppendOptions> {
+async function toOptions(input: Input, flags: FileFlags, context: Context): Promise<BloscpackAppendOptions> {
   const { metadata, metaCodec, metaLevel, inPlace, grow, maxAppChunks } = flags;
   return {
     ...bloscSettings(flags),

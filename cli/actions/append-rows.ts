@@ -12,7 +12,7 @@ import type { CarryTarget, StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Input, openInput } from "../input/input.ts";
-import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
+import { cutBytes, openRows, openTableRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -91,7 +91,7 @@ export async function columnInputs(
   };
   return {
     data: Object.fromEntries(found.map((each) => [each.name, bytesOf(each, onBytes)])),
-    rows: () => rowsOf(found),
+    rows: () => commonRows(found),
     carry: async (target) => opened?.carry?.(target),
     finish: bar.finish,
   };
@@ -161,7 +161,7 @@ async function fileInputs(
   return found;
 }
 
-function rowsOf(found: readonly ColumnInput[]): number {
+function commonRows(found: readonly ColumnInput[]): number {
   const counts = found.map(({ input, rowBytes }) => (input.size ?? 0) / Math.max(1, rowBytes));
   const [rows = 0] = counts;
   const other = counts.findIndex((count) => count !== rows || !Number.isInteger(count));
@@ -187,7 +187,7 @@ async function* bytesOf(
     return;
   }
   const size = countItems(field.shape) * field.dtype.itemSize;
-  for await (const items of cutPieces(input.pieces(), BATCH_ITEMS * itemSize)) {
+  for await (const items of cutBytes(input.pieces(), BATCH_ITEMS * itemSize)) {
     const count = Math.floor(items.length / itemSize);
     const bytes = new Uint8Array(count * size);
     for (let i = 0; i < count; i++) {

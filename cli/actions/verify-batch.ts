@@ -48,7 +48,7 @@ export type BatchItem<T> =
   | { readonly kind: "kept"; readonly line: RecordLine };
 
 /** How a batch runs. */
-export interface Batch<T> {
+export interface VerifyBatch<T> {
   readonly paths: readonly string[];
   readonly jobs: number;
   readonly context: Context;
@@ -65,7 +65,7 @@ export interface Batch<T> {
 }
 
 /** Runs a batch. Yields items in the order in which the archives are found. */
-export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>> {
+export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchItem<T>> {
   const { context } = batch;
   const queue: Promise<BatchItem<T>>[] = [];
   const gate = makeGate(batch.jobs);
@@ -145,7 +145,7 @@ type Named<T> =
     };
 
 /** Finds the archives at all paths. If two paths lead to the same archive, it is verified once, and the second path only names it. */
-async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
+async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
   const { paths, context, kept } = batch;
   const places = new Map<string, string>();
   const isOne = paths.length === 1 && !(await isFolder(paths[0] ?? ""));

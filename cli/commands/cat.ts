@@ -320,13 +320,13 @@ function sliceOf({ slice, head, tail }: CatOptions): string | undefined {
 /** The selected values. Errors name the archive. */
 function select(archive: Chosen, slice: string | undefined): ValueSource[] {
   try {
-    return sourcesOf(archive, slice);
+    return valueSourcesOf(archive, slice);
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path: archive.store.describe(archive.path) }) : error;
   }
 }
 
-function sourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
+function valueSourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
   if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];

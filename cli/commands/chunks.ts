@@ -71,7 +71,7 @@ Examples:
             ? context.out.line(
                 `${stateOf(error)}  ${error.code}: ${printable(inCommandWords(error.message))}`,
               )
-            : list.add({ ...namesOf(part), error: toJsonFailure(error) }));
+            : list.add({ ...partMembers(part), error: toJsonFailure(error) }));
         }
       }
       if (isEmpty && list === undefined) await context.out.line("no chunks");
@@ -155,7 +155,7 @@ async function printJson(
 ): Promise<void> {
   const { signal } = context;
   const { archive, error } = part;
-  const named = namesOf(part);
+  const named = partMembers(part);
   if (archive === undefined) throw error;
   if (options.missing === true) {
     for await (const { index, key, slot, start, shape } of missingOf(archive, { signal }))
@@ -178,7 +178,7 @@ async function* listed(
 }
 
 /** The same as members of JSON, which are left out if they are undefined. */
-function namesOf({ path, column }: Part): Record<string, string | undefined> {
+function partMembers({ path, column }: Part): Record<string, string | undefined> {
   return { archive: path, column };
 }
 

@@ -190,7 +190,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     const array = await createAt(root, {
       ...rows.options,
       ...(carrier === undefined ? {} : { encoder: carrier.encoder }),
-      ...optionsOf(flags, plan?.input?.attrs, carrier?.chunkLength),
+      ...createOptionsOf(flags, plan?.input?.attrs, carrier?.chunkLength),
       fillValue: flags.dflt,
       publish: flags.publish,
       signal,
@@ -361,7 +361,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   return { dtype: npy.dtype, rowShape, rows, input };
 }
 
-function optionsOf(
+function createOptionsOf(
   flags: CreateFlags,
   attrs: Input["attrs"],
   chunkLength?: number,

@@ -116,7 +116,7 @@ Examples:
 async function remove(root: string, flags: DeleteFlags, context: Context): Promise<void> {
   if (flags.dryRun === true) {
     const plan = await withRoot(root, { readOnly: true }, context, (array) =>
-      array.planDelete(...boundsOf(flags.rows, array.length)),
+      array.planDelete(...resolveRows(flags.rows, array.length)),
     );
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
     else context.message(`${root}: ${describeDeletion(plan, "would be", "would be")}`);
@@ -138,7 +138,7 @@ async function removeFrom(
   flags: DeleteFlags,
   context: Context,
 ): Promise<{ readonly plan: DeletePlan; readonly bytesWritten: number }> {
-  const [start, end] = boundsOf(flags.rows, array.length);
+  const [start, end] = resolveRows(flags.rows, array.length);
   const plan = await array.planDelete(start, end);
   // A user who waits should know why.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
@@ -158,7 +158,7 @@ function describeDeletion(plan: DeletePlan, one: string, many: string): string {
 }
 
 /** The bounds of typed rows, counted from the first. */
-function boundsOf({ start, stop }: RowRange, rows: number): [start: number, end: number] {
+function resolveRows({ start, stop }: RowRange, rows: number): [start: number, end: number] {
   const fromEnd = (bound: number): number => (bound < 0 ? rows + bound : bound);
   return [fromEnd(start ?? 0), fromEnd(stop ?? rows)];
 }

@@ -16,7 +16,7 @@ import { wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
-import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";
+import { cutBytes, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { countItems, formatPlural, formatSize } from "../input/units.ts";
 import { utf8InLatin } from "../values/cell-text.ts";
@@ -170,7 +170,7 @@ async function setFrom(
   const { start = 0, step = 1, count = 0 } = first ?? {};
   const target = { rowBytes: 1, verb: "set", outcome: "nothing was set" };
   let done = 0;
-  for await (const piece of cutPieces(
+  for await (const piece of cutBytes(
     drawnRows(input, target, context),
     Math.max(itemSize, batch * rowBytes),
   )) {

@@ -25,7 +25,7 @@ export function allowOption(): Option {
 }
 
 /** What is at a path. */
-export type Found =
+export type FoundAtPath =
   | { readonly archive: Archive; readonly node?: never }
   | { readonly node: ZarrArray | ZarrGroup; readonly archive?: never };
 
@@ -63,7 +63,7 @@ export async function closing<T extends { close?(): Promise<void> }, R>(
 }
 
 /** The archive at a path, else the Zarr node. Throws as {@link openPath}. */
-export async function findAt(path: string, options: OpenAnyOptions): Promise<Found> {
+export async function findAt(path: string, options: OpenAnyOptions): Promise<FoundAtPath> {
   const opened = await open(path, options);
   return isZarr(opened) ? { node: opened } : { archive: opened };
 }

@@ -24,7 +24,7 @@ export async function openRows(name: string, asBytes: boolean, context: Context)
   const input = await openInput(name, asBytes, context);
   if (input.npy !== undefined) return openNpyRows(name, context);
   if (name !== "-" && !asBytes)
-    refuseNpy(await readStart(name), name, "but its name does not end in .npy; rename it, or give --bytes");
+    refuseNpy(await headOf(name), name, "but its name does not end in .npy; rename it, or give --bytes");
   return input;
 }
 
@@ -70,7 +70,7 @@ export function printCarried(carrier: StreamCarrier | undefined, context: Contex
 /** The same, but stdin is read as raw rows unless it begins like a `.npy` file. */
 export async function openAppendedRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name !== "-" || asBytes) return openRows(name, asBytes, context);
-  const { head, all } = await readHead(context.io.stdin);
+  const { head, all } = await splitHead(context.io.stdin);
   return isNpy(head)
     ? openNpyRows(all, context, "stdin")
     : { name: "stdin", npy: undefined, size: undefined, pieces: () => all };
@@ -82,12 +82,12 @@ export async function openAppendedRows(name: string, asBytes: boolean, context: 
  */
 export async function openRawRows(name: string, context: Context): Promise<Input> {
   if (name === "-") {
-    const { head, all } = await readHead(context.io.stdin);
+    const { head, all } = await splitHead(context.io.stdin);
     refuseNpy(head, "stdin", GIVEN_DTYPE);
     return { name: "stdin", npy: undefined, size: undefined, pieces: () => all };
   }
   const input = await openInput(name, true, context);
-  refuseNpy(await readStart(name), name, GIVEN_DTYPE);
+  refuseNpy(await headOf(name), name, GIVEN_DTYPE);
   return input;
 }
 
@@ -115,7 +115,7 @@ function isNpy(head: Uint8Array): boolean {
 }
 
 /** The first bytes of a file; fewer if it is shorter. */
-async function readStart(name: string): Promise<Uint8Array> {
+async function headOf(name: string): Promise<Uint8Array> {
   return closing(await open(name), async (file) => {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
     return buffer.subarray(0, bytesRead);
@@ -123,7 +123,7 @@ async function readStart(name: string): Promise<Uint8Array> {
 }
 
 /** The first bytes of a stream, and the whole stream, which can be read once. */
-async function readHead(
+async function splitHead(
   stream: AsyncIterable<Uint8Array>,
 ): Promise<{ readonly head: Uint8Array; readonly all: AsyncIterable<Uint8Array> }> {
   const pieces = stream[Symbol.asyncIterator]();
@@ -143,7 +143,7 @@ async function readHead(
 }
 
 /** Cuts bytes into pieces of `length`; the last one may be shorter. */
-export async function* cutPieces(
+export async function* cutBytes(
   pieces: AsyncIterable<Uint8Array>,
   length: number,
 ): AsyncGenerator<Uint8Array> {

@@ -13,7 +13,7 @@ import {
 } from "../../src/index.ts";
 import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
-import { type Found, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
+import { type FoundAtPath, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isBucketAddress } from "./units.ts";
 
 /** An archive, a Zarr array, or a Zarr group, which is followed by the nodes in it. */
@@ -73,7 +73,7 @@ export async function* archivesUnder(
 
 /** A file, or an address that cannot be listed: an archive, or a Zarr node and the members that it lists. */
 async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
-  let found: Found;
+  let found: FoundAtPath;
   try {
     found = await findAt(path, opening);
   } catch (error) {

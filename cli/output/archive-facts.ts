@@ -67,7 +67,7 @@ export async function describeArchive(
   return {
     ...{ path, dialect, kind },
     dtype: array === undefined ? null : jsonDType(array.dtype),
-    shape: shapeOf(archive),
+    shape: shownShape(archive),
     order: array?.order ?? null,
     chunks: summary === undefined ? null : chunksOf(summary),
     ...{ nbytes, cbytes, ratio: ratioOf(nbytes, cbytes) },
@@ -80,7 +80,7 @@ export async function describeArchive(
   };
 }
 
-function shapeOf(archive: Subject): readonly number[] {
+function shownShape(archive: Subject): readonly number[] {
   if (archive.kind === "array") return archive.shape;
   if (archive.kind === "bytes") return [archive.nbytes];
   return archive.length === undefined ? [] : [archive.length];

@@ -27,14 +27,14 @@ const TEXT = new TextEncoder();
 
 /** The bytes of a buffer whose root is a table. The length is a multiple of 8. */
 export function encodeFlatbuffer(root: Node): Uint8Array {
-  const out = new Output();
+  const out = new Builder();
   const place = out.reserve(4, 8);
   out.point(place, writeNode(out, root));
   out.align(8);
   return out.take();
 }
 
-function writeNode(out: Output, node: Node): number {
+function writeNode(out: Builder, node: Node): number {
   switch (node.kind) {
     case "string": {
       const bytes = TEXT.encode(node.text);
@@ -63,7 +63,7 @@ function writeNode(out: Output, node: Node): number {
 }
 
 /** Writes the table of offsets, then the table: its distance to that, and its fields, widest first. */
-function writeTable(out: Output, fields: readonly (Slot | undefined)[]): number {
+function writeTable(out: Builder, fields: readonly (Slot | undefined)[]): number {
   const offsets = out.reserve(4 + 2 * fields.length, 8);
   const at = out.reserve(4, 8);
   out.view.setInt32(at, at - offsets, true);
@@ -88,7 +88,7 @@ function writeTable(out: Output, fields: readonly (Slot | undefined)[]): number 
 }
 
 /** A growing buffer, zero at first. */
-class Output {
+class Builder {
   bytes = new Uint8Array(1024);
   view: DataView = new DataView(this.bytes.buffer);
   length = 0;

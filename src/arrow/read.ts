@@ -87,13 +87,13 @@ export async function* readBatches(
 
 type Read = (offset: number, length: number) => Promise<Uint8Array>;
 
-interface Message {
+interface ArrowMessage {
   readonly kind: number;
   readonly bytes: Uint8Array;
 }
 
 /** The message at an offset; undefined at the end of a stream. */
-async function messageAt(read: Read, offset: number, path: string): Promise<Message | undefined> {
+async function messageAt(read: Read, offset: number, path: string): Promise<ArrowMessage | undefined> {
   const prefix = viewOf(await read(offset, PREFIX));
   const metadata = prefix.getInt32(4, true);
   if (prefix.getUint32(0, true) !== MARK || metadata < 0)
@@ -104,7 +104,7 @@ async function messageAt(read: Read, offset: number, path: string): Promise<Mess
   return { kind, bytes: body === 0 ? head : await read(offset, head.length + body) };
 }
 
-async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<Message> {
+async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<ArrowMessage> {
   for (let offset = 0; offset + PREFIX <= size; ) {
     const message = await messageAt(read, offset, path);
     if (message === undefined) return;
@@ -114,7 +114,7 @@ async function* ofStream(read: Read, size: number, path: string): AsyncGenerator
 }
 
 /** Messages at the places listed in the footer: there may be gaps between them. */
-async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<Message> {
+async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<ArrowMessage> {
   const end = MAGIC.length + 4;
   const length = viewOf(await read(Math.max(0, size - end), Math.min(size, end))).getUint32(0, true);
   const footer = await read(Math.max(0, size - end - length), length);
@@ -130,7 +130,7 @@ async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<M
 }
 
 /** A message with the schema of the footer, for files of Polars, which have it only there: a table that refers into the footer's bytes. */
-function schemaOf(footer: Uint8Array, path: string): Message {
+function schemaOf(footer: Uint8Array, path: string): ArrowMessage {
   const bytes = new Uint8Array((FOOTER_AT + footer.length + 7) & ~7);
   bytes.set(footer, FOOTER_AT);
   const view = viewOf(bytes);

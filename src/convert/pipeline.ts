@@ -429,7 +429,7 @@ export interface SourceRun {
 }
 
 /** Where one source goes. */
-export interface Place {
+export interface TargetPlace {
   /** Key of the conversion's destination. */
   readonly destination: string;
   /** Path below it. */
@@ -457,7 +457,7 @@ export interface Target {
   /** True for objects that make others visible: they are published last, and never before a requested comparison. */
   isDocument(key: string): boolean;
   /** Plans a source. Reads metadata and first headers only. Throws errors of reading; a refusal is a member of the result. */
-  plan(source: OpenedSource, place: Place, options: ConvertOptions): Promise<SourceRun>;
+  plan(source: OpenedSource, place: TargetPlace, options: ConvertOptions): Promise<SourceRun>;
 }
 
 /**

@@ -26,7 +26,7 @@ import { isNodePath } from "./state.ts";
 import type { ShardForm } from "./types.ts";
 
 /** A column and what its document says. */
-interface Node {
+interface ColumnNode {
   readonly column: LiveColumn;
   /** Name of the column, if the node's name differs. */
   readonly name: string | undefined;
@@ -45,7 +45,7 @@ interface LiveArchive {
 export class LiveDocuments {
   readonly #archive: LiveArchive;
   readonly #settings: ArraySettings;
-  readonly #nodes: readonly Node[];
+  readonly #nodes: readonly ColumnNode[];
 
   /** Throws `UNSUPPORTED` for values that Zarr cannot represent as stored, with the reason. */
   constructor(archive: LiveArchive, settings: ArraySettings, columns: readonly ColumnLayout[]) {
@@ -69,7 +69,7 @@ export class LiveDocuments {
         dimensions,
         capacity,
         chunkBytes,
-        item: itemOf(this.#document(node, 0, {})) ?? "",
+        item: itemFormatOf(this.#document(node, 0, {})) ?? "",
       };
     });
   }
@@ -85,7 +85,7 @@ export class LiveDocuments {
     return encodeNodes(groups, arrays).map(([key, bytes]) => [joinKey(this.#archive.path, key), bytes]);
   }
 
-  #node(layout: ColumnLayout, index: number, names: ReadonlyMap<string, string>): Node {
+  #node(layout: ColumnLayout, index: number, names: ReadonlyMap<string, string>): ColumnNode {
     const { dtype, rowShape, dflt, chunklen, superchunklen, checksum } = this.#settings;
     const { store, path } = this.#archive;
     const { name } = layout;
@@ -124,7 +124,7 @@ export class LiveDocuments {
     };
   }
 
-  #document({ type, tail, name, itemSize }: Node, rows: number, attrs: JsonObject): JsonObject {
+  #document({ type, tail, name, itemSize }: ColumnNode, rows: number, attrs: JsonObject): JsonObject {
     const { chunklen, superchunklen, cname, clevel, shuffle } = this.#settings;
     const shape = [rows, ...tail];
     const { attributes, dimensionNames } = describeValues(
@@ -157,7 +157,7 @@ function unsupported(path: string, reason: string): SuperchunkError {
 }
 
 /** JSON of what two documents must share so that readers of both decode chunks alike; undefined for a foreign document. */
-function itemOf(document: JsonValue | undefined): string | undefined {
+function itemFormatOf(document: JsonValue | undefined): string | undefined {
   const [sharding] = listAt(document, "codecs");
   const inner = memberOf(sharding, "configuration");
   const [bytes] = listAt(inner, "codecs");
@@ -174,7 +174,7 @@ function isOfForm(document: JsonValue | undefined, form: ShardForm): boolean {
   const grid = memberOf(memberOf(document, "chunk_grid"), "configuration");
   const [shardRows] = listAt(grid, "chunk_shape");
   return (
-    itemOf(document) === form.item &&
+    itemFormatOf(document) === form.item &&
     memberOf(compressor, "name") === "blosc" &&
     listAt(document, "shape").length === form.dimensions + 1 &&
     typeof rows === "number" &&
@@ -186,7 +186,7 @@ function isOfForm(document: JsonValue | undefined, form: ShardForm): boolean {
 function isAlike(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   const [one, other] = [a, b].map((document) => {
     const grid = memberOf(memberOf(document, "chunk_grid"), "configuration");
-    return [itemOf(document), stringifyJson(memberOf(grid, "chunk_shape") ?? null)];
+    return [itemFormatOf(document), stringifyJson(memberOf(grid, "chunk_shape") ?? null)];
   });
   return one?.[0] !== undefined && one[0] === other?.[0] && one[1] === other?.[1];
 }

@@ -97,7 +97,7 @@ async function complete(
     return plan;
   }
   const [first, ...others] = documents;
-  const prepared = prepare(site, surveyed, signal);
+  const prepared = prepareLink(site, surveyed, signal);
   const [made, proven, drafted] = await Promise.allSettled([
     prepared.then(() => makeShards(site, plan.kind, surveyed.works, signal)),
     proveFiles(files, wasLinked ? [] : guessed, signal),
@@ -119,7 +119,7 @@ async function complete(
 }
 
 /** Clears what is in the way and writes the record, which is durable when resolved. */
-async function prepare(
+async function prepareLink(
   site: LinkSite,
   { plan, hidden, stale, oldNames, record }: LinkSurvey,
   signal: AbortSignal | undefined,

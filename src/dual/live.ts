@@ -228,7 +228,7 @@ export async function planLive(
   files: DualFiles,
   options: LongOptions = {},
 ): Promise<LivePlan> {
-  const { documents, hasIndex } = await prepare(writer, files, options);
+  const { documents, hasIndex } = await prepareLive(writer, files, options);
   const { committed } = writer;
   const { superchunklen } = writer.settings;
   const { rewritten } = await planFold(writer, true, hasIndex);
@@ -265,7 +265,7 @@ export async function beginLive(
   options: LongOptions = {},
 ): Promise<void> {
   const { root } = writer;
-  const { settings, hasIndex } = await prepare(writer, files, options);
+  const { settings, hasIndex } = await prepareLive(writer, files, options);
   writer.files.mirror = IDLE_VIEW;
   try {
     await fold(writer, { ...options, walkable: true, isKept: hasIndex });
@@ -278,7 +278,7 @@ export async function beginLive(
 }
 
 /** The checked settings of the live array, its documents, and which of its superchunks are shards already. */
-async function prepare(
+async function prepareLive(
   writer: ArrayWriter,
   files: DualFiles,
   options: LongOptions,

@@ -95,7 +95,7 @@ export async function survey(
     signal.throwIfAborted();
     const hasFolder = !missing.has(splitKey(shard.link).folder);
     looks.push(
-      await lookAt({ site, kind, before, isPublished, signal }, shard, known.get(shard.path), hasFolder),
+      await surveyShard({ site, kind, before, isPublished, signal }, shard, known.get(shard.path), hasFolder),
     );
     options.onProgress?.({ done: looks.length, total: linked.shards.length });
   }
@@ -196,7 +196,7 @@ interface Look {
  * Inspects one data file and its shard. Without `hasFolder` there cannot be a shard. Throws `CONFLICT` if another
  * object has the shard's key, and errors of comparing the bytes.
  */
-async function lookAt(
+async function surveyShard(
   { site, kind, before, isPublished, signal }: LookContext,
   shard: LinkedShard,
   recorded: RecordedFile | undefined,

@@ -22,7 +22,7 @@ import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { repeatRow } from "../write/bcolz/carray-steps.ts";
 import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
-import { type Editable, type EditFormat, shapeOf } from "../write/editable.ts";
+import { type Editable, type EditFormat, givenShape } from "../write/editable.ts";
 import { clearPlace } from "../write/layout/clear-place.ts";
 import { type CompressionOptions, checkChunkSettings } from "../write/layout/settings.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
@@ -204,7 +204,7 @@ export async function create(
   if (unfit !== undefined)
     throw badArgument(unfit, options[unfit], `nothing: the format "${format}" has no such option`);
   const isScalar = format === "zarr" && Array.isArray(given) && given.length === 0;
-  const shape = isScalar ? [] : shapeOf(given);
+  const shape = isScalar ? [] : givenShape(given);
   if (format === "zarr") return createNode(store, path, { ...options, shape });
   const dtype = isZarrType(options.dtype)
     ? parseDataType(options.dtype, { path, field: "dtype" })

@@ -16,7 +16,7 @@ import {
   type AttributeChanges,
   type ChangeCost,
   type DeletePlan,
-  shapeOf,
+  givenShape,
   withAttributes,
 } from "../write/editable.ts";
 import type { ChunkSettings } from "../write/layout/settings.ts";
@@ -180,7 +180,7 @@ export class ZarrEdit extends QueuedEditor {
       this.#assertGrid();
       await this.#commitRows(options);
       const before = this.#array.shape;
-      const shape = shapeOf(given, before);
+      const shape = givenShape(given, before);
       const cut = shape.map((length, d) => Math.min(length, at(before, d)));
       await this.#reshaping(options, async (own) => {
         if (cut.join() !== before.join()) await this.#cut(cut, own);

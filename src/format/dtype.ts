@@ -229,7 +229,7 @@ function structOf(fields: readonly Field[], itemSize: number, path: string): DTy
     names.add(name);
   }
   const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
-  const found = valuesOf(dtype);
+  const found = valuesPerItem(dtype);
   if (found <= itemSize + MORE_VALUES) return dtype;
   throw new SuperchunkError(
     "LIMIT",
@@ -239,11 +239,11 @@ function structOf(fields: readonly Field[], itemSize: number, path: string): DTy
 }
 
 /** Values of an item; an empty dimension of a sub-array counts as 1. */
-function valuesOf(dtype: DType): number {
+function valuesPerItem(dtype: DType): number {
   if (dtype.kind !== "struct") return 1;
   return dtype.fields.reduce(
     (sum, field) =>
-      sum + field.shape.reduce((product, n) => product * Math.max(1, n), 1) * valuesOf(field.dtype),
+      sum + field.shape.reduce((product, n) => product * Math.max(1, n), 1) * valuesPerItem(field.dtype),
     0,
   );
 }

@@ -35,7 +35,7 @@ export interface ArrayJournalWrite extends JournalWrite {
 
 /** Encodes a journal: header, writes (int64 offset, int64 length, bytes), and the SHA-256 of all of it. [FR-01] */
 export function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Array> {
-  return encode(
+  return encodeEntries(
     OF_FILE,
     writes.map(({ offset, bytes }) => ({ values: [offset, bytes.length], bytes })),
   );
@@ -43,7 +43,7 @@ export function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Arr
 
 /** Encodes the journal of an array: the same, with number and column before each write. [FR-04] */
 export function encodeArrayJournal(writes: readonly ArrayJournalWrite[]): Promise<Uint8Array> {
-  return encode(
+  return encodeEntries(
     OF_ARRAY,
     writes.map(({ number, column, offset, bytes }) => ({
       values: [number, column, offset, bytes.length],
@@ -54,13 +54,13 @@ export function encodeArrayJournal(writes: readonly ArrayJournalWrite[]): Promis
 
 /** Decodes a whole journal. Throws `BAD_MAGIC`, `TRUNCATED`, `UNSUPPORTED`, `CHECKSUM_MISMATCH`, `BAD_FIELD`. */
 export async function decodeJournal(bytes: Uint8Array, path: string): Promise<JournalWrite[]> {
-  const entries = await decode(OF_FILE, bytes, path);
+  const entries = await decodeEntries(OF_FILE, bytes, path);
   return entries.map(({ values: [offset = 0], bytes: data }) => ({ offset, bytes: data }));
 }
 
 /** Decodes the journal of an array; throws like {@link decodeJournal}. */
 export async function decodeArrayJournal(bytes: Uint8Array, path: string): Promise<ArrayJournalWrite[]> {
-  const entries = await decode(OF_ARRAY, bytes, path);
+  const entries = await decodeEntries(OF_ARRAY, bytes, path);
   return entries.map(({ values: [number = 0, column = 0, offset = 0], bytes: data }) => ({
     number,
     column,
@@ -85,7 +85,7 @@ interface Form {
   readonly fields: readonly string[];
 }
 
-async function encode({ version, fields }: Form, entries: readonly Entry[]): Promise<Uint8Array> {
+async function encodeEntries({ version, fields }: Form, entries: readonly Entry[]): Promise<Uint8Array> {
   const head = fields.length * 8;
   const length = entries.reduce((sum, { bytes }) => sum + head + bytes.length, HEADER_LENGTH);
   const writer = new ByteWriter(length + DIGEST_LENGTH);
@@ -104,7 +104,7 @@ async function encode({ version, fields }: Form, entries: readonly Entry[]): Pro
   return writer.bytes;
 }
 
-async function decode({ version, fields }: Form, bytes: Uint8Array, path: string): Promise<Entry[]> {
+async function decodeEntries({ version, fields }: Form, bytes: Uint8Array, path: string): Promise<Entry[]> {
   const reader = new ByteReader(bytes, path);
   reader.need(0, HEADER_LENGTH + DIGEST_LENGTH, "the journal");
   if (!startsAsJournal(bytes))

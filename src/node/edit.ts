@@ -132,12 +132,12 @@ function locateEdited(path: string): WritableLocation {
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
   const isFile = !isBucketAddress(path) && statIfThere(path)?.isFile() === true;
   if (isFile) return locateTarget(path, "file");
-  return isBucketAddress(path) || isArchive(path)
+  return isBucketAddress(path) || isArchiveFolder(path)
     ? locateTarget(path)
     : (locateInHierarchy(path) ?? locateTarget(path));
 }
 
-function isArchive(path: string): boolean {
+function isArchiveFolder(path: string): boolean {
   return ["meta/storage", "meta/sizes", "__rootdirs__"].some((name) => fs.existsSync(join(path, name)));
 }
 

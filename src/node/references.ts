@@ -141,13 +141,13 @@ async function openIcechunk(
 export type SetContainer = Omit<ContainerChanges, "store"> & { readonly prefix?: string | undefined };
 
 /** References, and their store. */
-interface Place {
+interface SetLocation {
   readonly store: WritableStore;
   readonly path: string;
   readonly location: string;
 }
 
-export async function withPlace<T>(location: string, work: (place: Place) => Promise<T>): Promise<T> {
+export async function withPlace<T>(location: string, work: (place: SetLocation) => Promise<T>): Promise<T> {
   const at = location.replace(/\/+(?=\?|$)/, "");
   const { store, path } = locateTarget(at, "file");
   return closing(store, async () => {
@@ -208,7 +208,7 @@ export function setContainer(
 }
 
 /** Throws `CONFLICT`, naming a reference, if one needs the container, and `NOT_FOUND`. */
-async function removeContainer(place: Place, name: string): Promise<undefined> {
+async function removeContainer(place: SetLocation, name: string): Promise<undefined> {
   const { containers, version } = await keptAt(place);
   const container = containers.get(name);
   const needed: string[] = [];
@@ -242,7 +242,7 @@ export function keepContainers(
 
 /** The containers kept beside references, and the version of their file. Throws `NOT_FOUND` unless the file may be missing. */
 export async function keptAt(
-  { store, path, location }: Place,
+  { store, path, location }: SetLocation,
   mayBeAbsent = false,
 ): Promise<{ readonly containers: Containers; readonly version: string | undefined }> {
   const kept = await keptContainers(store, path);
@@ -257,7 +257,7 @@ export async function keptAt(
 }
 
 async function write(
-  { store, path }: Place,
+  { store, path }: SetLocation,
   containers: Containers,
   version: string | undefined,
 ): Promise<void> {
@@ -287,13 +287,13 @@ export async function isIcechunk(location: string): Promise<boolean> {
 }
 
 /** True for an Icechunk repository: it has an object with this name, or in its first version a folder of branches. */
-async function isRepository({ store, path }: Place): Promise<boolean> {
+async function isRepository({ store, path }: SetLocation): Promise<boolean> {
   for (const name of ["repo", "refs/branch.main/ref.json"])
     if ((await store.stat(joinKey(path, name))) !== undefined) return true;
   return false;
 }
 
-async function* locationsAt(place: Place): AsyncGenerator<string> {
+async function* locationsAt(place: SetLocation): AsyncGenerator<string> {
   if (!(await isRepository(place))) {
     yield* (await openIndex(place.store, place.path, {})).locations();
     return;

@@ -89,7 +89,7 @@ export async function openTableFile(
   { as, columns, signal, carrier: given }: OpenTableOptions = {},
 ): Promise<NpyTable> {
   const struct = as?.kind === "struct" ? as : undefined;
-  const table = await openTable(location, { as: struct, columns, signal });
+  const table = await openTableAt(location, { as: struct, columns, signal });
   const dtype =
     struct ??
     structOf(columns ? [...new Set(columns)].map((name) => columnNamed(table, name)) : table.columns);
@@ -150,7 +150,7 @@ const CSV_BYTES = 1 << 18;
 /** Most chunks that wait: those of all columns in the rows that are read at a time. */
 const MOST_WAITING = 1024;
 
-async function openTable(location: string, options: TableOptions): Promise<TableFile> {
+async function openTableAt(location: string, options: TableOptions): Promise<TableFile> {
   const file = () => locate(location);
   if (/\.parquet$/i.test(location)) {
     const { openParquetTable } = await import("../tables/parquet.ts");

@@ -237,7 +237,7 @@ async function* planAll(
       }
       const archive = await entry.open({ signal });
       opened.push(archive);
-      sources.push(...(await sourcesOf(archive, signal)));
+      sources.push(...(await archiveSources(archive, signal)));
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;
       return await planOne(archive, { ...settings, node, listed: await listedOf?.(entry.source) });
@@ -259,7 +259,7 @@ async function* planAll(
  * The object that shows changes of an archive, if it is replaced at each change; for a table that of its first column, which grows
  * with the others.
  */
-async function sourcesOf(archive: Archive, signal: AbortSignal | undefined): Promise<ReferredSource[]> {
+async function archiveSources(archive: Archive, signal: AbortSignal | undefined): Promise<ReferredSource[]> {
   const [first] = archive.kind === "table" ? archive.names : [];
   const { store, path } = archive.kind === "table" && first !== undefined ? archive.column(first) : archive;
   const found = await sourceOf(store, path, toLocation, { signal });

@@ -152,12 +152,12 @@ export async function asReadableArray<const Name extends string = string>(
   opened: Readable,
   { column, dtype }: OpenArrayOptions<Name>,
 ): Promise<ReadableArray<ValuesOf<Name>>> {
-  const array = await arrayOf(opened, column);
+  const array = await arrayIn(opened, column);
   if (dtype !== undefined) checkDType(array.dtype, dtype, opened.store.describe(opened.path));
   return array as ReadableArray<ValuesOf<Name>>; // the dtype was compared
 }
 
-async function arrayOf(opened: Readable, column: string | undefined): Promise<ReadableArray> {
+async function arrayIn(opened: Readable, column: string | undefined): Promise<ReadableArray> {
   if (opened.kind === "array") return column === undefined ? opened : opened.column(column);
   const where = { path: opened.store.describe(opened.path) };
   if (opened.kind === "bytes" || column === undefined) {

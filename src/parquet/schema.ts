@@ -117,10 +117,10 @@ export function columnSchema(
   };
 
   const listed = (
-    own: Place,
+    own: SchemaPlace,
     type: DType,
     dims: readonly number[],
-    inner: (place: Place) => SchemaNode,
+    inner: (place: SchemaPlace) => SchemaNode,
   ): SchemaNode => {
     const [length, ...rest] = dims;
     if (length === undefined) return inner(own);
@@ -143,7 +143,7 @@ export function columnSchema(
     };
   };
 
-  const visit = (own: Place, type: DType): SchemaNode => {
+  const visit = (own: SchemaPlace, type: DType): SchemaNode => {
     if (type.kind === "struct") {
       if (type.fields.length === 0) return refuse("a struct without fields has no values");
       const children = type.fields.map((field) => {
@@ -184,12 +184,12 @@ export function columnSchema(
     return { name: own.name, leaf };
   };
 
-  const root: Place = { name, path: [name], offsets: [0], lists: [] };
+  const root: SchemaPlace = { name, path: [name], offsets: [0], lists: [] };
   const node = listed(root, dtype, shape, (place) => visit(place, dtype));
   return { node, leaves, notes: [...new Set(notes)] };
 }
 
-interface Place {
+interface SchemaPlace {
   readonly name: string;
   readonly path: readonly string[];
   readonly offsets: readonly number[];

@@ -33,7 +33,7 @@ const LONGEST = 64;
 export function statisticsOf({ kind, width }: Leaf, values: LeafValues, raw: Uint8Array): ValueStatistics {
   const { bytes, count, present, texts } = values;
   const nulls = present === undefined ? 0 : present.length - count;
-  const bounds = boundsOf(kind, width ?? 1, texts ?? (kind === "bool" ? raw : bytes));
+  const bounds = minMaxOf(kind, width ?? 1, texts ?? (kind === "bool" ? raw : bytes));
   return { nulls, ...bounds, isAscending: bounds.isAscending && nulls === 0 };
 }
 
@@ -41,7 +41,7 @@ type Bounds = Omit<ValueStatistics, "nulls">;
 
 const NOTHING: Bounds = { isOpen: false, least: undefined, greatest: undefined, isAscending: true };
 
-function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly Uint8Array[]): Bounds {
+function minMaxOf(kind: ValueKind, width: number, values: Uint8Array | readonly Uint8Array[]): Bounds {
   if (values.length === 0) return NOTHING;
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);

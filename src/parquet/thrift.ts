@@ -6,7 +6,7 @@ const TYPE = { true: 1, false: 2, i8: 3, i16: 4, i32: 5, i64: 6, binary: 8, list
 const TEXT = new TextEncoder();
 
 /** A growing buffer. */
-class Output {
+class ThriftWriter {
   #bytes = new Uint8Array(64);
   #length = 0;
 
@@ -49,7 +49,7 @@ function zigzag(value: number): number {
 
 /** A struct. Fields are added in ascending order of their numbers; undefined ones are skipped. */
 export class ThriftStruct {
-  readonly #out = new Output();
+  readonly #out = new ThriftWriter();
   #last = 0;
 
   bool(field: number, value: boolean | undefined): this {
@@ -157,7 +157,7 @@ export class ThriftStruct {
   }
 }
 
-function putBinary(out: Output, value: Uint8Array | string): void {
+function putBinary(out: ThriftWriter, value: Uint8Array | string): void {
   const bytes = typeof value === "string" ? TEXT.encode(value) : value;
   out.varint(bytes.length);
   out.put(bytes);

@@ -64,7 +64,7 @@ export async function planPlaces(
       };
       if (found.error !== undefined && !takesDamaged)
         return { ...where, nbytes: 0, failure: failureOf(found.error, where.path) };
-      const { versions, nbytes } = await lookAt(store, found, reading);
+      const { versions, nbytes } = await stateOf(store, found, reading);
       return { ...where, versions, nbytes };
     };
     const all: FoundReadable[] = [];
@@ -108,7 +108,7 @@ async function* readablesAt(
 }
 
 /** A digest that changes when an archive does, and its size; 0 for what cannot be opened. */
-async function lookAt(
+async function stateOf(
   store: ReadableStore,
   { path, array }: FoundReadable,
   reading: OpenOptions,

@@ -51,7 +51,7 @@ export async function loadQueue(): Promise<QueueModule> {
 const TRIES = 3;
 
 /** Settings of BullMQ. Without `patient`, an unreachable server is an error after a few tries. */
-export function settingsOf(
+export function connectionSettings(
   { url, username, password }: QueueOptions,
   patient: boolean,
 ): { readonly connection: object } {
@@ -84,7 +84,7 @@ export async function withQueue<T>(
   options: QueueOptions,
   work: (queue: Queue<QueueJob, JobOutcome>, bullmq: QueueModule) => Promise<T>,
 ): Promise<T> {
-  const settings = settingsOf(options, false);
+  const settings = connectionSettings(options, false);
   const bullmq = await loadQueue();
   const queue = new bullmq.Queue<QueueJob, JobOutcome>(queueNameOf(options), settings);
   let lost: unknown;

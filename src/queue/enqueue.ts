@@ -4,6 +4,7 @@ import type { ConvertOptions } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";
 import { absolute, planLeft } from "../node/plan.ts";
 import {
+  connectionSettings,
   finishIdOf,
   gateIdOf,
   type JobOutcome,
@@ -11,7 +12,6 @@ import {
   type QueueJob,
   type QueueOptions,
   queueNameOf,
-  settingsOf,
   withQueue,
 } from "./connection.ts";
 
@@ -52,14 +52,14 @@ export interface Enqueued {
 export async function enqueue(planned: string, options: EnqueueOptions): Promise<Enqueued> {
   const location = absolute(planned);
   const { attempts = ATTEMPTS, backoff = BACKOFF, retryFailed = false, signal, onProgress } = options;
-  settingsOf(options, false);
+  connectionSettings(options, false);
   const { plan, left } = await planLeft(location, retryFailed);
   return withQueue(options, async (queue, { FlowProducer }) => {
     const own = { attempts, backoff: { type: "exponential", delay: backoff }, removeOnComplete: true };
     const base = { plan: location, id: plan.id };
     const state = await readyToAdd(queue, plan.id);
     if (state === "missing") {
-      const producer = new FlowProducer(settingsOf(options, false));
+      const producer = new FlowProducer(connectionSettings(options, false));
       producer.on("error", () => undefined); // thrown by the call
       try {
         await producer.add(flowOf(base, queueNameOf(options), own));

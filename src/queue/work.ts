@@ -3,13 +3,13 @@ import type { Job } from "bullmq";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { finish, openPlanRunner, type PlanRunner } from "../node/plan.ts";
 import {
+  connectionSettings,
   type JobOutcome,
   loadQueue,
   type QueueJob,
   type QueueOptions,
   queueNameOf,
   readJob,
-  settingsOf,
   withQueue,
 } from "./connection.ts";
 
@@ -62,7 +62,7 @@ export interface Worked {
  */
 export async function work(options: WorkOptions): Promise<Worked> {
   const { concurrency = CONCURRENCY, rate, stalledAfter = STALLED_AFTER, signal, onJob, onLost } = options;
-  settingsOf(options, true);
+  connectionSettings(options, true);
   const { Worker, UnrecoverableError } = await loadQueue();
   await withQueue(options, async () => undefined); // reports a wrong address now, instead of waiting for it
   const plans = new OpenPlans(options.threads);
@@ -97,7 +97,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
     }
   };
   const worker = new Worker<QueueJob, JobOutcome>(queueNameOf(options), run, {
-    ...settingsOf(options, true),
+    ...connectionSettings(options, true),
     ...{ concurrency, lockDuration: stalledAfter * 1000, stalledInterval: stalledAfter * 1000 },
     maxStalledCount: MOST_STALLED,
     ...(rate === undefined ? {} : { limiter: { max: rate, duration: 1000 } }),

@@ -66,7 +66,7 @@ export async function pickOuter(
   const strides = stridesOf(counts);
   const unit =
     array.shape.length === 0 ? 1 : Math.max(1, elementsOf(array.shape.slice(1)) * array.dtype.itemSize);
-  const groups = dims.map(({ indices }, d) => groupsOf(indices, chunkOf(array, d), d === 0 ? unit : 1));
+  const groups = dims.map(({ indices }, d) => groupsOf(indices, chunkNumberer(array, d), d === 0 ? unit : 1));
   const boxes = counts.includes(0) ? [] : productOf(groups);
   for await (const { box, bytes } of chosen.readAll(boxes, options.signal)) {
     const inner = stridesOf(box.map(({ from, to }) => to - from));
@@ -119,7 +119,7 @@ export async function pickPoints(
   const size = chosen.itemSize;
   const out = allocate(count * size, { path: array.store.describe(array.path) });
   const cells = new Map<string, { readonly place: readonly number[]; readonly points: number[] }>();
-  const chunks = shape.map((_, d) => chunkOf(array, d));
+  const chunks = shape.map((_, d) => chunkNumberer(array, d));
   for (let i = 0; i < count; i++) {
     const place = dims.map((indices, d) => at(chunks, d)(at(indices, i)));
     const key = place.join();
@@ -247,7 +247,7 @@ function indicesOf(
 }
 
 /** Returns a function for the chunk of an item along a dimension. */
-function chunkOf(array: ScanArray, dimension: number): (item: number) => number {
+function chunkNumberer(array: ScanArray, dimension: number): (item: number) => number {
   const axis = array.model?.axes[dimension];
   if (axis !== undefined) return (item) => axis.chunkOf(item);
   const { chunkLength } = array;

@@ -109,7 +109,7 @@ interface FilterColumn {
 }
 
 /** Rows `[from, to)`. */
-interface Span {
+interface Window {
   readonly from: number;
   readonly to: number;
 }
@@ -119,7 +119,7 @@ interface Scan {
   readonly output: readonly ScannedColumn[];
   readonly filters: readonly FilterColumn[];
   /** Rows that may match. */
-  readonly spans: readonly Span[];
+  readonly spans: readonly Window[];
   /** Rows of a window. */
   readonly step: number;
 }
@@ -143,7 +143,7 @@ export async function* scanRows<const Columns extends ScanColumns>(
 ): AsyncGenerator<ScanBatch<Columns>> {
   const { batches } = await scanBytes(source, options);
   for await (const { rows, columns } of batches)
-    yield { rows, length: rows.length, columns: valuesOf(columns, rows.length) as ScannedValues<Columns> };
+    yield { rows, length: rows.length, columns: slicesOf(columns, rows.length) as ScannedValues<Columns> };
 }
 
 /** Like {@link scanRows}, but returns the columns, and the bytes of their rows. */
@@ -162,7 +162,7 @@ export async function scanBytes(
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
     throw badArgument("limit", limit, "a number of rows, an integer of 0 or more");
   options.signal?.throwIfAborted();
-  const scan = await prepare(source, table, options);
+  const scan = await prepareScan(source, table, options);
   return { columns: scan.output, batches: foundRows(scan, limit, options) };
 }
 
@@ -175,7 +175,7 @@ async function* foundRows(
   if (left === 0) return;
   // With a limit, hardly more than the limit should be read.
   const ahead = limit === Number.POSITIVE_INFINITY ? AHEAD : 0;
-  const read = (span: Span, call: AbortSignal): Promise<Found> => readWindow(scan, span, limit, call);
+  const read = (span: Window, call: AbortSignal): Promise<Matches> => readWindow(scan, span, limit, call);
   for await (const { span, hits, values } of mapAhead(windowsOf(scan), ahead, read, signal)) {
     const count = Math.min(left, hits.length);
     if (count > 0) {
@@ -193,7 +193,7 @@ async function* foundRows(
 }
 
 /** Checks the options, and finds the rows that need not be read. */
-async function prepare(handle: object, table: ScanTable, options: ScanRowsOptions): Promise<Scan> {
+async function prepareScan(handle: object, table: ScanTable, options: ScanRowsOptions): Promise<Scan> {
   const { filter = {}, signal, statistics = true } = options;
   const asked = options.columns ?? table.names;
   const dtypes: Readonly<Record<string, string>> = isList(asked) ? {} : asked;
@@ -227,7 +227,7 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
     });
   });
   const rows = tableLength(table);
-  let spans: readonly Span[] = rows === 0 ? [] : [{ from: 0, to: rows }];
+  let spans: readonly Window[] = rows === 0 ? [] : [{ from: 0, to: rows }];
   let [chunks, skipped] = [0, 0];
   for (const each of filters) {
     const cells = Math.ceil(rows / each.column.cellRows);
@@ -289,7 +289,7 @@ async function skipCells(
   { column, predicate, sources, remembered, known }: FilterColumn,
   rows: number,
   signal: AbortSignal | undefined,
-): Promise<{ readonly spans: readonly Span[]; readonly skipped: number } | undefined> {
+): Promise<{ readonly spans: readonly Window[]; readonly skipped: number } | undefined> {
   const useful = [...remembered].filter(
     ([cell, { bounds }]) =>
       bounds.rows === rowsOfCell(cell, column, rows) && judge(predicate, bounds) !== "some",
@@ -318,8 +318,8 @@ async function skipCells(
   return { spans, skipped: skipped.size };
 }
 
-function intersect(some: readonly Span[], others: readonly Span[]): Span[] {
-  const both: Span[] = [];
+function intersect(some: readonly Window[], others: readonly Window[]): Window[] {
+  const both: Window[] = [];
   for (let i = 0, j = 0; i < some.length && j < others.length; ) {
     const [a, b] = [at(some, i), at(others, j)];
     const [from, to] = [Math.max(a.from, b.from), Math.min(a.to, b.to)];
@@ -346,7 +346,7 @@ function gcd(a: number, b: number): number {
 }
 
 /** The rows that may match, cut at window ends. */
-function* windowsOf({ spans, step }: Scan): Generator<Span> {
+function* windowsOf({ spans, step }: Scan): Generator<Window> {
   for (const { from, to } of spans)
     for (let start = from; start < to; ) {
       const end = Math.min(to, (Math.floor(start / step) + 1) * step);
@@ -356,13 +356,13 @@ function* windowsOf({ spans, step }: Scan): Generator<Span> {
 }
 
 /** Matching rows of a window, counted from its first, and their values by column. */
-interface Found {
-  readonly span: Span;
+interface Matches {
+  readonly span: Window;
   readonly hits: Uint32Array;
   readonly values: ReadonlyMap<string, Uint8Array>;
 }
 
-async function readWindow(scan: Scan, span: Span, limit: number, signal: AbortSignal): Promise<Found> {
+async function readWindow(scan: Scan, span: Window, limit: number, signal: AbortSignal): Promise<Matches> {
   const reader = new WindowReader(span, signal);
   let hits: Uint32Array | undefined;
   for (const filter of scan.filters) {
@@ -380,7 +380,7 @@ async function readWindow(scan: Scan, span: Span, limit: number, signal: AbortSi
 }
 
 /** True if the bounds of all chunks show that every row matches. */
-function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Span): boolean {
+function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Window): boolean {
   for (let cell = Math.floor(from / column.cellRows); cell * column.cellRows < to; cell++) {
     const bounds = known.get(cell);
     if (bounds === undefined || judge(predicate, bounds) !== "all") return false;
@@ -390,11 +390,11 @@ function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Sp
 
 /** Reads the columns of one window. Bytes that several columns share are read once. */
 class WindowReader {
-  readonly #span: Span;
+  readonly #span: Window;
   readonly #signal: AbortSignal;
   readonly #read = new Map<object, Promise<Uint8Array>>();
 
-  constructor(span: Span, signal: AbortSignal) {
+  constructor(span: Window, signal: AbortSignal) {
     this.#span = span;
     this.#signal = signal;
   }
@@ -466,7 +466,7 @@ function partOf(
   return valuesOfRows(column, bytes.subarray(first * column.size, end * column.size));
 }
 
-function valuesOf(columns: ScannedBytes["columns"], count: number): Record<string, ArraySlice> {
+function slicesOf(columns: ScannedBytes["columns"], count: number): Record<string, ArraySlice> {
   const values: Record<string, ArraySlice> = Object.create(null);
   for (const { name, dtype, rowShape, bytes } of columns) {
     const shape = [count, ...rowShape];

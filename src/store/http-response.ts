@@ -72,7 +72,7 @@ export async function readBody(
 }
 
 /** Reads at most the first `length` bytes of the body, and cancels the rest. */
-export async function readStart(response: Response, length: number): Promise<Uint8Array> {
+export async function readBodyStart(response: Response, length: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   const reader = response.body?.getReader();
   for (let missing = length; reader !== undefined && missing > 0; ) {

@@ -14,7 +14,7 @@ import {
   parseLength,
   parseVersion,
   readBody,
-  readStart,
+  readBodyStart,
   TransientError,
 } from "./http-response.ts";
 import { checkFolder, checkKey, checkRange, encodeKey, resolveRange } from "./key.ts";
@@ -233,7 +233,7 @@ export class HttpStore implements ReadableStore {
 
   #beginsAsPage(url: string, path: string, signal: AbortSignal | undefined): Promise<boolean> {
     const accept = async (response: Response | undefined): Promise<boolean> => {
-      const bytes = response === undefined ? undefined : await readStart(response, PAGE_START);
+      const bytes = response === undefined ? undefined : await readBodyStart(response, PAGE_START);
       return PAGE.test(new TextDecoder().decode(bytes));
     };
     const headers = { range: `bytes=0-${PAGE_START - 1}` };

@@ -19,7 +19,7 @@ import type {
 } from "./types.ts";
 
 /** The bytes of an object; shared by its hard links. */
-interface Body {
+interface ObjectBody {
   bytes: Uint8Array;
   version: number;
   /** True after a hard link was made: other keys may share it. */
@@ -27,7 +27,7 @@ interface Body {
 }
 
 /** Target of a key: bytes, or another key (a symbolic link). */
-type Entry = { readonly body: Body } | { readonly target: string };
+type Entry = { readonly body: ObjectBody } | { readonly target: string };
 
 /** Most symbolic links to follow in a row. */
 const MAX_LINKS = 32;
@@ -187,7 +187,7 @@ export class MemoryStore implements WritableStore {
   /** Does nothing: the store holds nothing open. */
   async close(): Promise<void> {}
 
-  #find(key: string): Body | undefined {
+  #find(key: string): ObjectBody | undefined {
     checkKey(key);
     let entry = this.#entries.get(key);
     for (let links = 0; entry !== undefined && "target" in entry; links++) {
@@ -203,7 +203,7 @@ export class MemoryStore implements WritableStore {
     return this.close();
   }
 
-  #set(key: string, bytes: Uint8Array): Body {
+  #set(key: string, bytes: Uint8Array): ObjectBody {
     const body = { bytes, version: ++this.#lastVersion };
     this.#entries.set(key, { body });
     return body;
@@ -235,6 +235,6 @@ export class MemoryStore implements WritableStore {
   }
 }
 
-function describeBody(body: Body): ObjectInfo {
+function describeBody(body: ObjectBody): ObjectInfo {
   return { size: body.bytes.length, version: String(body.version) };
 }

@@ -8,7 +8,7 @@ import {
   BOOL,
   decimalNotes,
   describedIn,
-  type Found,
+  type Finder,
   type FoundType,
   findColumn,
   noCounterpart,
@@ -24,7 +24,7 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
   let [path, rows] = ["", 0];
   let attrs: TableFile["attrs"];
   const notes: string[] = [];
-  const found = new Map<string, Found>();
+  const found = new Map<string, Finder>();
   for await (const { table, where } of batchesOf(open, signal)) {
     if (attrs === undefined) {
       path = where;
@@ -39,14 +39,14 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
     }
     rows += table.numRows;
     for (const [name, { measure }] of found)
-      if (measure !== undefined) for (const value of valuesOf(table, name)) measure.see(value);
+      if (measure !== undefined) for (const value of columnValues(table, name)) measure.see(value);
   }
   const results = new Map([...found].map(([name, { result }]) => [name, result()]));
   async function* read(names: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
     for await (const { table } of batchesOf(open, call)) {
       const columns = names.map((name) => {
         const turn = results.get(name)?.turn;
-        const values = valuesOf(table, name);
+        const values = columnValues(table, name);
         return turn === undefined ? values : values.map(turn);
       });
       if (table.numRows > 0) yield { length: table.numRows, columns };
@@ -76,7 +76,7 @@ async function* batchesOf(
 }
 
 /** The values of a column in one batch, as stored. */
-function valuesOf(table: Table, name: string): unknown[] {
+function columnValues(table: Table, name: string): unknown[] {
   return table.getChild(name).data.flatMap((batch) => Array.from(rawValues(batch)));
 }
 

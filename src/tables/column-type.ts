@@ -122,7 +122,7 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
 }
 
 /** A column whose dtype is found: at once, or from its values. */
-export interface Found {
+export interface Finder {
   /** Has to see all values; undefined if the dtype is known without them. */
   readonly measure: Measure | undefined;
   /** The column, and what makes a stored value one of it. */
@@ -138,8 +138,8 @@ export function findColumn(
   described: ReadonlyMap<string, Shaped>,
   as: StructType | undefined,
   path: string,
-): Found {
-  const known = ({ dtype, shape }: Shaped, turn: Turn | undefined): Found => ({
+): Finder {
+  const known = ({ dtype, shape }: Shaped, turn: Turn | undefined): Finder => ({
     measure: undefined,
     result: () => ({ column: { name, dtype, shape }, turn }),
   });

@@ -163,7 +163,7 @@ export class PageColumn {
       else streams.push(decodeStreamSync(codec.name, body, length));
     }
     const flags = (pages[0]?.isSplit === true ? FLAG.shuffle : 0) | FLAG.notSplit | (codec.number << 5);
-    const chunk = chunkOf({ flags, typesize: this.#size, nbytes, blocksize }, streams);
+    const chunk = chunkOfStreams({ flags, typesize: this.#size, nbytes, blocksize }, streams);
     const items = decodeSync(chunk);
     if (chunk.length <= nbytes + OVERHEAD) return { chunk, items };
     const head = { flags: FLAG.memcpyed | (codec.number << 5), typesize: this.#size, nbytes, blocksize };
@@ -240,7 +240,7 @@ function metaOf(column: { readonly meta_data?: ColumnMetaData } | undefined): Co
 }
 
 /** A chunk of blocks with one stream each. */
-function chunkOf(head: Omit<HeaderFields, "ctbytes">, streams: readonly Uint8Array[]): Uint8Array {
+function chunkOfStreams(head: Omit<HeaderFields, "ctbytes">, streams: readonly Uint8Array[]): Uint8Array {
   const sizes = streams.map(({ length }) => 4 + length);
   const starts = new DataView(new ArrayBuffer(4 * streams.length));
   let offset = HEADER_LENGTH + starts.byteLength;

@@ -52,7 +52,7 @@ export async function openParquetTable(open: OpenFile, options: TableOptions): P
     const nodes = parquetSchema(scan.metadata).children.map((node) => ({ name: node.element.name, node }));
     for (const { name, node } of wantedOf(nodes, options, path)) {
       notes.push(...notesOf(node, name));
-      const type = typeOf(node, name, arrow.get(name), path);
+      const type = nodeType(node, name, arrow.get(name), path);
       const { measure, result } = findColumn({ name, type }, described.columns, as, path);
       if (measure !== undefined)
         for (const [rowStart, rowEnd] of steps(scan.ranges)) {
@@ -155,7 +155,7 @@ function* steps(
 }
 
 /** The type of a node. `arrow` is its type in Arrow's schema, which distinguishes durations from integers. */
-function typeOf(node: SchemaTree, name: string, arrow: AnyType | undefined, path: string): FoundType {
+function nodeType(node: SchemaTree, name: string, arrow: AnyType | undefined, path: string): FoundType {
   const { element, children } = node;
   const { converted_type: converted, logical_type: logical } = element;
   const [first, ...others] = children;
@@ -163,15 +163,15 @@ function typeOf(node: SchemaTree, name: string, arrow: AnyType | undefined, path
   if (logical?.type === "VARIANT") throw noCounterpart(name, "a variant", path);
   const inner = arrow?.children ?? [];
   const partOf = (child: SchemaTree): FoundType =>
-    typeOf(child, name, inner.find((each) => each.name === child.element.name)?.type, path);
+    nodeType(child, name, inner.find((each) => each.name === child.element.name)?.type, path);
   if (first === undefined) {
     const value = dtypeOf(element, name, arrow, path);
     return element.repetition_type === "REPEATED" ? { kind: "list", item: value } : value;
   }
   if (converted === "LIST" && others.length === 0 && first.element.repetition_type === "REPEATED") {
     const [item, ...more] = first.children;
-    if (item === undefined) return typeOf(first, name, inner[0]?.type, path);
-    if (more.length === 0) return { kind: "list", item: typeOf(item, name, inner[0]?.type, path) };
+    if (item === undefined) return nodeType(first, name, inner[0]?.type, path);
+    if (more.length === 0) return { kind: "list", item: nodeType(item, name, inner[0]?.type, path) };
   }
   if (converted === "LIST" || element.repetition_type === "REPEATED")
     throw noCounterpart(name, "a list in an old form", path);

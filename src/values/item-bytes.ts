@@ -19,7 +19,7 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
       return;
     case "datetime":
     case "timedelta":
-      putInteger(view, at, TIME_COUNT, little, countOf(dtype, value));
+      putInteger(view, at, TIME_COUNT, little, timeCount(dtype, value));
       return;
     case "float":
       putFloat(view, at, dtype.itemSize, little, value);
@@ -50,7 +50,7 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
 const TIME_COUNT = { kind: "int", itemSize: 8 };
 
 /** The count of a time. ISO 8601 text and `Date` are accepted for dates, but not for time spans. */
-function countOf(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, value: unknown): unknown {
+function timeCount(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, value: unknown): unknown {
   if (value === "NaT" || value === null) return NOT_A_TIME;
   const isDate = dtype.kind === "datetime" && (typeof value === "string" || value instanceof Date);
   return isDate ? dateCount(dtype, value) : value;

@@ -298,7 +298,7 @@ export abstract class Editable implements AsyncDisposable {
   async planResize(given: number | readonly number[]): Promise<ResizePlan> {
     if ("resize" in this.reasons) throw this.unsupported("resize");
     const shapeBefore = this.shape;
-    const shape = shapeOf(given, shapeBefore);
+    const shape = givenShape(given, shapeBefore);
     return { shapeBefore, shape, ...this.costOfResize(shape, shapeBefore) };
   }
   /** Returns what {@link set} would do; any values passed must fit. Writes nothing. */
@@ -389,7 +389,7 @@ export function checkColumnName(name: unknown): void {
 /**
  * A whole shape, or a number of rows with the row shape of `before`. Without `before`, that of a new array. Throws `BAD_ARGUMENT`.
  */
-export function shapeOf(given: number | readonly number[], before?: readonly number[]): readonly number[] {
+export function givenShape(given: number | readonly number[], before?: readonly number[]): readonly number[] {
   const length = before?.length;
   const shape = typeof given === "number" ? [given, ...(before?.slice(1) ?? [])] : given;
   const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);

@@ -168,7 +168,7 @@ export async function writeFromZarrita(
       shape: source.shape,
       dataType: source.dtype,
       shardShape: chunkShape.map((n, d) => n * Math.max(1, Math.min(8, Math.ceil(at(source.shape, d) / n)))),
-      fillValue: fillValue ?? fillOf(source, store.describe(path)),
+      fillValue: fillValue ?? fillValueOf(source, store.describe(path)),
       attributes: (source.attrs ?? {}) as JsonObject,
       ...rest,
       chunkShape,
@@ -186,7 +186,7 @@ export async function writeFromZarrita(
   return array;
 }
 
-function fillOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValue {
+function fillValueOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValue {
   const isInexact =
     (typeof fillValue === "bigint" && BigInt.asIntN(54, fillValue) !== fillValue) ||
     (typeof fillValue === "number" && /^u?int/.test(dtype) && !Number.isSafeInteger(fillValue));

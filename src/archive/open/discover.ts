@@ -63,7 +63,7 @@ export async function* findArchives(
       if (kind === "folder") yield* findArchives(store, key, options);
       else if (name.endsWith(".blp")) yield { path: key, kind: "file" };
       else {
-        const start = await readStart(store, key, options);
+        const start = await readMagic(store, key, options);
         if (start.startsWith("blpk")) yield { path: key, kind: "file" };
         else if (
           options.isOther !== undefined &&
@@ -126,7 +126,7 @@ const BLOSC2 = "\x9e\xa8b2";
 const OTHERS = /^(?:CDF|MATLAB [4-6])/;
 
 /** The first eight bytes of a file; empty for a journal, which begins like an archive. */
-async function readStart(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {
+async function readMagic(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {
   const head = (await store.getRange(key, { offset: 0, length: 8 }, options)) ?? new Uint8Array(0);
   return startsAsJournal(head) ? "" : String.fromCharCode(...head);
 }

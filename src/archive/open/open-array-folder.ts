@@ -170,7 +170,7 @@ export function suggestsCarray(storage: JsonObject): boolean {
 const COLUMNS_AT_ONCE = 64;
 
 /** Opens the table at `path`, whose `__rootdirs__` has been read. `known` is the same table, opened with other columns. */
-export async function openTable(
+export async function openTableFolder(
   store: ReadableStore,
   path: string,
   rootdirs: Uint8Array,
@@ -199,16 +199,16 @@ export async function openTable(
   const others = new Set(ends.filter((end) => end !== undefined && !folders.includes(end)));
   const endRows = await Promise.all([...others].map((end) => storedRows(store, end?.folder ?? "", options)));
   const most = known?.length ?? Number.POSITIVE_INFINITY;
-  const length = Math.min(most, ...opened.map(rowsOf), ...endRows);
+  const length = Math.min(most, ...opened.map(lengthOf), ...endRows);
   const columns = new Map<string, ArrayArchive>();
   const unfinished: string[] = [];
   for (const [i, { name, folder }] of folders.entries()) {
     const column = opened[i];
     if (column === undefined) continue;
-    const longer = rowsOf(column) > length;
+    const longer = lengthOf(column) > length;
     if (longer)
       unfinished.push(
-        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append misaligns the rows. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
+        `column "${name}" has ${lengthOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append misaligns the rows. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
       );
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
@@ -226,7 +226,7 @@ export async function openTable(
     columns,
     length: Number.isFinite(length) ? length : 0,
     openColumns: (columns, { signal } = {}) =>
-      openTable(store, path, rootdirs, { ...options, columns, signal }, table),
+      openTableFolder(store, path, rootdirs, { ...options, columns, signal }, table),
   });
   return table;
 }
@@ -239,7 +239,7 @@ async function storedRows(store: ReadableStore, folder: string, options: OpenOpt
   return rows ?? Number.POSITIVE_INFINITY;
 }
 
-function rowsOf(column: ArrayArchive | undefined): number {
+function lengthOf(column: ArrayArchive | undefined): number {
   const rows = column?.shape[0];
   if (rows === undefined) throw new RangeError("a column has at least one dimension");
   return rows;

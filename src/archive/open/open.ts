@@ -82,7 +82,7 @@ async function openFolder(
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   const asTable = async (): Promise<Archive | undefined> => {
     const rootdirs = await get("__rootdirs__");
-    return rootdirs && (await loadFolders()).openTable(store, path, rootdirs, options);
+    return rootdirs && (await loadFolders()).openTableFolder(store, path, rootdirs, options);
   };
   // A caller that names columns expects a table.
   const isTableFirst = options.columns !== undefined;

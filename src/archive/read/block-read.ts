@@ -37,10 +37,10 @@ interface ChunkHead {
 
 /** Reads and checks a chunk's header and block starts, so that one more read brings any block. */
 export function readHead(store: ReadableStore, place: PlacedChunk, signal?: AbortSignal): Promise<ChunkHead> {
-  return readStart(store, place, store.getHead === undefined ? FIRST_READ : FIRST_READ_REMOTE, signal);
+  return readPrefix(store, place, store.getHead === undefined ? FIRST_READ : FIRST_READ_REMOTE, signal);
 }
 
-export async function readStart(
+export async function readPrefix(
   store: ReadableStore,
   place: PlacedChunk,
   most: number,

@@ -51,7 +51,7 @@ interface FetchOptions {
   readonly readAhead?: number | undefined;
 }
 
-interface Span {
+interface FetchSpan {
   readonly key: string;
   readonly start: number;
   end: number;
@@ -67,7 +67,7 @@ export async function* fetchChunks(
   const spans = joinSpans(places);
   const idle = options.buffers ?? [];
   const reading: {
-    span: Span;
+    span: FetchSpan;
     bytes: Promise<Uint8Array | undefined>;
     buffer: () => Uint8Array | undefined;
   }[] = [];
@@ -108,8 +108,8 @@ export function boundOf(place: PlacedChunk): number {
   return Math.min(place.available, size + digest);
 }
 
-function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
-  let span: Span | undefined;
+function* joinSpans(places: Iterable<PlacedChunk>): Generator<FetchSpan> {
+  let span: FetchSpan | undefined;
   for (const place of places) {
     const start = place.offset - place.prologue;
     const end = place.offset + boundOf(place);
@@ -141,7 +141,7 @@ function roundUp(length: number): number {
 /** Reads a span up to the end of the object; undefined if the object is missing. */
 async function readSpan(
   store: ReadableStore,
-  span: Span,
+  span: FetchSpan,
   idle: Uint8Array | undefined,
   signal: AbortSignal | undefined,
 ): Promise<{ bytes: Uint8Array; buffer: Uint8Array | undefined } | undefined> {
@@ -167,7 +167,7 @@ async function readSpan(
 async function checkFetched(
   store: ReadableStore,
   place: PlacedChunk,
-  span: Span,
+  span: FetchSpan,
   bytes: Uint8Array | undefined,
   options: FetchOptions,
 ): Promise<FetchedChunk> {

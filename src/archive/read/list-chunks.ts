@@ -14,7 +14,7 @@ import {
   missingChunk,
   PAGE,
   readNow,
-  readStart,
+  readPrefix,
   readsNow,
   type SyncStore,
   startHead,
@@ -75,7 +75,7 @@ async function* listRuns(sequence: ChunkSequence, options: ListChunksOptions): A
   const last = Math.min(options.end ?? sequence.nchunks, sequence.nchunks);
   for (let at = first; at < last; at += PLACES) {
     const places = await sequence.places(at, Math.min(last, at + PLACES), signal);
-    for (const run of runsOf(places, digests)) {
+    for (const run of runsInObjects(places, digests)) {
       signal?.throwIfAborted();
       const [{ key: own }] = run;
       if (own !== key) await options.onObject?.(own);
@@ -112,7 +112,7 @@ async function describeRun(
 const RUN = 256;
 
 /** Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is read too. */
-function* runsOf(
+function* runsInObjects(
   places: readonly PlacedChunk[],
   digests: boolean,
 ): Generator<readonly [PlacedChunk, ...PlacedChunk[]]> {
@@ -169,7 +169,7 @@ async function readHeaders(
   if (places.length === 1 || !isClose || first.prologue > 0 || last.key !== first.key) {
     if (!readsNow(store))
       return Promise.all(
-        places.map(async (place) => (await readStart(store, place, FIRST_READ, signal)).header),
+        places.map(async (place) => (await readPrefix(store, place, FIRST_READ, signal)).header),
       );
     signal?.throwIfAborted();
     return places.map((place) => readHeaderNow(store, place));

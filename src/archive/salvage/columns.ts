@@ -73,7 +73,7 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind
   };
   const candidates = new Map<number, Candidate & { nbytes?: number }>();
   const chunkBytes = facts.chunkBytes ?? (await fullLength(numbers, candidateOf));
-  const count = countOf(facts.nbytes, chunkBytes) ?? (numbers.at(-1) ?? -1) + 1;
+  const count = chunksIn(facts.nbytes, chunkBytes) ?? (numbers.at(-1) ?? -1) + 1;
   for (let index = 0; index < count; index++) {
     facts.long.signal?.throwIfAborted();
     candidates.set(index, await candidateOf(index));
@@ -218,7 +218,7 @@ async function byNumber(
   const candidates: Candidate[] = [];
   const unplaced: string[] = [];
   const problems: string[] = [];
-  const total = countOf(nbytes, chunkBytes);
+  const total = chunksIn(nbytes, chunkBytes);
   const plain = numbers.filter((number) => number < FIRST_LOOSE);
   const highest = plain.at(-1) ?? 0;
   const files: (FileChunks | undefined)[] = [];
@@ -278,7 +278,7 @@ function isWalked({ places, problems }: FileChunks): boolean {
   return places.length > 0 && problems.length === 0;
 }
 
-function countOf(nbytes: number | undefined, chunkBytes: number): number | undefined {
+function chunksIn(nbytes: number | undefined, chunkBytes: number): number | undefined {
   if (nbytes === undefined) return undefined;
   return chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
 }

@@ -125,7 +125,7 @@ export async function surveyArray(
       ...(await encodingOf(store, found)),
     });
   }
-  const rows = givenRows ?? Math.max(0, ...columns.map(rowsOf));
+  const rows = givenRows ?? Math.max(0, ...columns.map(rowsFound));
   if (known.damagedAttributes !== undefined) lost.push("the attributes");
   const holes = listHoles(columns, rows);
   return {
@@ -209,7 +209,7 @@ export function nameSome(paths: readonly string[]): string {
   return `${paths.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function rowsOf({ found, rowBytes }: SalvagedColumn): number {
+function rowsFound({ found, rowBytes }: SalvagedColumn): number {
   const last = found.slots.length - 1;
   const bytes = last < 0 ? 0 : last * found.chunkBytes + (found.slots[last]?.nbytes ?? 0);
   return rowBytes === 0 ? 0 : Math.floor(bytes / rowBytes);

@@ -325,19 +325,19 @@ export async function openDamaged<Other extends object>(
   try {
     whole = await openWhole();
     // Only its name identifies a file whose first bytes are lost.
-    if (!isArchive(whole) && !/\.blp$/i.test(path)) return whole;
-    if (isArchive(whole) && whole.kind === "array" && whole.dtype.kind === "object") return whole;
+    if (!isOpened(whole) && !/\.blp$/i.test(path)) return whole;
+    if (isOpened(whole) && whole.kind === "array" && whole.dtype.kind === "object") return whole;
   } catch (error) {
     if (!isFlaw(error) || error.code === "UNSUPPORTED") throw error;
   }
   const survey = await surveyArchive(store, path, options);
   const { holes, problems, lost } = survey;
-  if (whole !== undefined && isArchive(whole) && holes.length + lost.length === 0) return whole;
+  if (whole !== undefined && isOpened(whole) && holes.length + lost.length === 0) return whole;
   const archive = await survey.open(options.damaged === "skip" ? "drop" : "fill");
   options.onDamage?.({ path: store.describe(path), holes, problems, lost });
   return archive;
 }
 
-function isArchive(opened: Archive | object): opened is Archive {
+function isOpened(opened: Archive | object): opened is Archive {
   return "kind" in opened;
 }

@@ -69,7 +69,7 @@ export interface ChunkPart {
   readonly offset: number;
 }
 
-interface Span {
+interface ByteSpan {
   readonly start: number;
   readonly length: number;
 }
@@ -114,7 +114,7 @@ export function checkGiven(
   head: Uint8Array,
   header: ChunkHeader,
   given: Pick<BlockRange, "offset" | "length">,
-  { start, length }: Span,
+  { start, length }: ByteSpan,
   table?: BlockTable,
 ): BlockRange {
   const needed = findBlockRange(head, header, start, length, table);

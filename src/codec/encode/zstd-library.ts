@@ -92,8 +92,8 @@ function makeLibrary(module: WebAssembly.Module, names: ZstdNames): ZstdLibrary 
       const calls = idle ?? makeInstance(module, names);
       // An instance whose call did not return may be in any state.
       idle = undefined;
-      const from = allocate(calls, src.length);
-      const to = allocate(calls, dst.length);
+      const from = allocateNative(calls, src.length);
+      const to = allocateNative(calls, dst.length);
       new Uint8Array(calls.memory.buffer, from, src.length).set(src);
       const written = calls.compress(calls.context, to, dst.length, from, src.length, 0, 0, level) | 0;
       if (written !== TOO_SMALL && calls.isError(written) !== 0) throw noMemory(src.length, written);
@@ -155,7 +155,7 @@ function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
   };
 }
 
-function allocate(calls: ZstdCalls, length: number): number {
+function allocateNative(calls: ZstdCalls, length: number): number {
   const address = calls.malloc(length) >>> 0;
   if (address === 0) throw noMemory(length, 0);
   return address;

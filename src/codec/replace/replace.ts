@@ -54,7 +54,7 @@ import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 const SHARE = 4;
 
 /** Replacement of `length` bytes from `at` on: the bytes of `bytes` from `from` on, repeated. */
-interface Piece {
+interface Patch {
   readonly at: number;
   readonly length: number;
   readonly bytes: Uint8Array;
@@ -62,7 +62,7 @@ interface Piece {
 }
 
 /** Writes a piece into decoded data, which start at `base` of `target`. */
-function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: number): void {
+function putPiece({ at, length, bytes, from }: Patch, target: Uint8Array, base: number): void {
   let skip = from;
   for (let done = 0; done < length; skip = 0) {
     const part = bytes.subarray(skip, skip + Math.min(length - done, bytes.length - skip));
@@ -76,7 +76,7 @@ interface ChangedBlock {
   readonly block: number;
   readonly length: number;
   readonly nstreams: number;
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly Patch[];
 }
 
 /** A chunk that is rewritten, and the settings for encoding its blocks. */
@@ -134,7 +134,7 @@ class BlockRewriter {
    *
    * @throws BAD_CHUNK, BAD_FIELD if the block is damaged
    */
-  rewrite(block: number, length: number, pieces: readonly Piece[], target: KernelTarget): number | undefined {
+  rewrite(block: number, length: number, pieces: readonly Patch[], target: KernelTarget): number | undefined {
     const { shuffle, typesize, split, blocksize } = this.#header;
     const nstreams = split && length === blocksize ? typesize : 1;
     const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
@@ -220,7 +220,7 @@ class BlockRewriter {
     const elements = shuffle === "shuffle" ? Math.floor(length / typesize) : 0;
     const shuffled = elements * typesize;
     return (
-      pieces: readonly Piece[],
+      pieces: readonly Patch[],
       use: (stream: Stream, index: number, inStream: number, value: number) => void,
     ): void => {
       for (const piece of pieces) {
@@ -306,7 +306,7 @@ export function replaceBytes(
 
 function replaceAll(
   chunk: Uint8Array,
-  pieces: readonly Piece[],
+  pieces: readonly Patch[],
   options: EncodeOptions,
   out: Uint8Array | undefined,
 ): Uint8Array {
@@ -319,7 +319,7 @@ function replaceAll(
 function replaceStored(
   chunk: Uint8Array,
   { nbytes, ctbytes }: ChunkHeader,
-  pieces: readonly Piece[],
+  pieces: readonly Patch[],
   settings: EncodeSettings,
   out: Uint8Array | undefined,
 ): Uint8Array | undefined {
@@ -335,7 +335,7 @@ function replaceStored(
 function replaceEncoded(
   chunk: Uint8Array,
   header: ChunkHeader,
-  pieces: readonly Piece[],
+  pieces: readonly Patch[],
   asked: EncodeSettings,
   given: Uint8Array | undefined,
 ): Uint8Array | undefined {
@@ -346,7 +346,7 @@ function replaceEncoded(
   const { shuffle, typesize, blocksize, split } = header;
   const settings: EncodeSettings = { ...asked, shuffle, typesize, blocksize, nblocks, split };
   const table = readBlockTable(chunk, header);
-  const byBlock = cutPieces(pieces, blocksize);
+  const byBlock = cutPatches(pieces, blocksize);
   const touched = [...byBlock.keys()];
   for (const block of touched) checkExpansion(header, table, block, block + 1);
   const out = given ?? new Uint8Array(roomFor(header, touched));
@@ -405,8 +405,8 @@ function copyBlock(
 }
 
 /** Cuts the pieces at block ends. Returns them by block, in their order. */
-function cutPieces(pieces: readonly Piece[], blocksize: number): Map<number, Piece[]> {
-  const byBlock = new Map<number, Piece[]>();
+function cutPatches(pieces: readonly Patch[], blocksize: number): Map<number, Patch[]> {
+  const byBlock = new Map<number, Patch[]>();
   for (const { at, length, bytes } of pieces) {
     for (let done = 0; done < length; ) {
       const block = Math.floor((at + done) / blocksize);
@@ -420,7 +420,7 @@ function cutPieces(pieces: readonly Piece[], blocksize: number): Map<number, Pie
   return byBlock;
 }
 
-function checkEdit({ at, bytes, length = bytes.length }: ByteEdit, { nbytes }: ChunkHeader): Piece {
+function checkEdit({ at, bytes, length = bytes.length }: ByteEdit, { nbytes }: ChunkHeader): Patch {
   const isRange = Number.isSafeInteger(at) && Number.isSafeInteger(length) && at >= 0 && length >= 0;
   if (isRange && at + length <= nbytes && (bytes.length > 0 || length === 0))
     return { at, length, bytes, from: 0 };

@@ -39,8 +39,8 @@ export async function planJoined(archives: readonly Archive[], options: JobOptio
   if (first === undefined)
     throw new SuperchunkError("BAD_ARGUMENT", "there are no archives to join", { field: "concat" });
   for (const { archive, arrays } of planned) {
-    const wanted = namesOf(first.arrays);
-    const found = namesOf(arrays);
+    const wanted = listNodes(first.arrays);
+    const found = listNodes(arrays);
     if (found !== wanted)
       throw unlike(archive.store.describe(archive.path), "has other arrays than the first", wanted, found);
   }
@@ -56,7 +56,7 @@ export async function planJoined(archives: readonly Archive[], options: JobOptio
   };
 }
 
-function namesOf(arrays: readonly ArrayJob[]): string {
+function listNodes(arrays: readonly ArrayJob[]): string {
   return arrays.map(({ node }) => (node === "" ? "(the root)" : node)).join(", ");
 }
 

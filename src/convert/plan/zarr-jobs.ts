@@ -381,7 +381,7 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   const target = transform?.target ?? array.dtype;
   const base64 = btoa(String.fromCharCode(...expected.subarray(0, target.itemSize)));
   for (const json of [fill.json, array.fillValue, 0, base64]) {
-    const item = json === null ? undefined : itemOf(target, json, path);
+    const item = json === null ? undefined : parseFillItem(target, json, path);
     // A sub-array has one fill value for all of its values.
     if (item !== undefined && isEqual(repeatItem(item, new Uint8Array(expected.length)), expected))
       return json;
@@ -393,7 +393,7 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   );
 }
 
-function itemOf(dtype: DType, json: JsonValue, path: string): Uint8Array | undefined {
+function parseFillItem(dtype: DType, json: JsonValue, path: string): Uint8Array | undefined {
   try {
     return parseFillValue(dtype, json, { path, field: "fill_value" });
   } catch (error) {

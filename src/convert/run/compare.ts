@@ -210,7 +210,7 @@ export async function verifyArray(
     const range = shardCells(layout.shards, shard);
     const own = signal ?? new AbortController().signal;
     const key = shardKey(prefix, job, layout, shard);
-    const found = readBack(layout, shard, { store, key }, own);
+    const found = readShardBack(layout, shard, { store, key }, own);
     let cell = range.first;
     for await (const expected of expectedChunks(job, layout, range.first, range.end, own)) {
       const next = await found.next();
@@ -258,7 +258,7 @@ async function* expectedChunks(
   }
 }
 
-async function* readBack(
+async function* readShardBack(
   layout: JobLayout,
   shard: number,
   { store, key }: { readonly store: ReadableStore; readonly key: string },

@@ -13,11 +13,11 @@ import {
   failureOf,
   type NodeFailure,
   type OpenedSource,
-  type Place,
   type SourceItem,
   type SourceResult,
   type SourceRun,
   type Target,
+  type TargetPlace,
 } from "../pipeline.ts";
 import { digestOf } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
@@ -61,7 +61,7 @@ export function placeAt(
   { path = "", node: inHierarchy = "", isInGroup = false }: Omit<Destination, "store">,
   node: string,
   sources: number,
-): Place {
+): TargetPlace {
   const isMember = isInGroup || sources > 1;
   return { destination: path, node, key: joinKey(path, node), inHierarchy, isMember };
 }
@@ -75,7 +75,7 @@ export interface PlannedSource {
 /** Opens and plans a source. Throws errors of opening and planning. */
 export async function planSource(
   item: SourceItem,
-  place: Place,
+  place: TargetPlace,
   target: Target,
   options: ConvertOptions,
 ): Promise<SourceRun> {
@@ -87,7 +87,7 @@ export async function planSource(
 /** Opens and plans a source that is converted. Throws a refusal too. */
 export async function planItem(
   item: SourceItem,
-  place: Place,
+  place: TargetPlace,
   target: Target,
   options: ConvertOptions,
 ): Promise<PlannedSource> {

@@ -76,7 +76,7 @@ export class ConversionRecord {
   ): Promise<ConversionRecord> {
     const stored = resume ? await readRecord(store, key) : undefined;
     if (stored === undefined) return new ConversionRecord(store, key, identity, undefined);
-    const wanted = parseJson(encode({ ...identity }), key) as JsonObject;
+    const wanted = parseJson(recordBytes({ ...identity }), key) as JsonObject;
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
       const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
@@ -144,7 +144,7 @@ export class ConversionRecord {
     const writing = this.#writing.then(() =>
       this.#store.put(
         this.#key,
-        encode({
+        recordBytes({
           format: "superchunk-convert",
           version: 2,
           ...this.#identity,
@@ -186,7 +186,7 @@ function textsOf(value: JsonValue | undefined): Map<string, string> {
   return new Map(members.filter((member): member is [string, string] => typeof member[1] === "string"));
 }
 
-function encode(value: object): Uint8Array {
+function recordBytes(value: object): Uint8Array {
   return new TextEncoder().encode(stringifyJson(value as JsonObject));
 }
 

@@ -136,7 +136,7 @@ async function fitTo(
   bytes: Uint8Array,
   header: ChunkHeader,
 ): Promise<Uint8Array> {
-  const settings = settingsOf(job, header);
+  const settings = encodeSettingsOf(job, header);
   const fillItem = job.type.fill.item;
   if (header.nbytes < cellBytes) {
     const padding = padItems(new Uint8Array(0), cellBytes - header.nbytes, fillItem);
@@ -157,7 +157,7 @@ function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint
   return whole;
 }
 
-function settingsOf(job: ArrayJob, header?: ChunkHeader): EncodeOptions {
+function encodeSettingsOf(job: ArrayJob, header?: ChunkHeader): EncodeOptions {
   const { clevel, cname, shuffle, typesize } = job.blosc;
   const from = header ?? { compressor: cname, shuffle, typesize };
   return {
@@ -179,7 +179,7 @@ async function* recodeChunks(
   }
   let cell = first;
   const { encodeAhead } = await loadEncoding();
-  for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {
+  for await (const chunk of encodeAhead(wholeCells(), encodeSettingsOf(job), encoder)) {
     counts.recoded++;
     yield chunk;
     onChunk(cellItems(layout.cells, cell++) * takenBytes(job));

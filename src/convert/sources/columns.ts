@@ -74,7 +74,7 @@ export function isCutByRows({ chunks, order }: Column): boolean {
 }
 
 /** The rows of an array in C order; chunks that are rows are offered to the encoder. */
-export function rowsOf(
+export function offeredRows(
   column: Column,
   encoder: CopyingEncoder,
   signal: AbortSignal | undefined,
@@ -100,7 +100,7 @@ const UNEQUAL = "its chunks are of unequal lengths";
 
 /** Describes an array or a column. Reads its first header. */
 export async function describeColumn(name: string, source: ColumnArray): Promise<Column> {
-  const archive = isArchive(source) && source.columnNames.length === 0 ? source : undefined;
+  const archive = hasEncodedChunks(source) && source.columnNames.length === 0 ? source : undefined;
   const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
   const ofZarr = typeof found === "string" ? undefined : found;
   const chunks = archive === undefined ? ofZarr : chunksOfArchive(archive, archive.chunkLength);
@@ -181,7 +181,7 @@ export async function describeBytes(
   };
 }
 
-function isArchive(source: ColumnArray): source is ArrayArchive {
+function hasEncodedChunks(source: ColumnArray): source is ArrayArchive {
   return "encodedChunks" in source;
 }
 

@@ -59,10 +59,10 @@ export async function* findNodes(
   const found = new Map<string, FoundArchive>();
   for await (const each of findArchives(store, path, { signal: options.signal, isOther: isZarrFolder }))
     found.set(each.path, each);
-  const named = namePaths([...found].map(([key, { error }]) => nodeOf(below(key, path), error)));
+  const named = namePaths([...found].map(([key, { error }]) => destinationName(pathBelow(key, path), error)));
   for (const [key, { kind, error }] of [...found].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const own = (signal?: AbortSignal): OpenOptions => ({ ...options, signal });
-    const from = nodeOf(below(key, path), error);
+    const from = destinationName(pathBelow(key, path), error);
     const node = named.get(from) ?? from;
     yield {
       path: store.describe(key),
@@ -79,12 +79,12 @@ export async function* findNodes(
 }
 
 /** A name that was refused is not allowed in the destination either: its backslashes are replaced. */
-function nodeOf(name: string, error: SuperchunkError | undefined): string {
+function destinationName(name: string, error: SuperchunkError | undefined): string {
   return error === undefined ? name : name.replaceAll("\\", "_");
 }
 
 /** Path of a key below a folder. */
-function below(key: string, folder: string): string {
+function pathBelow(key: string, folder: string): string {
   return key === folder ? "" : folder === "" ? key : key.slice(folder.length + 1);
 }
 
@@ -94,12 +94,12 @@ export async function* findColumns(
   options: OpenOptions,
 ): AsyncGenerator<SourceItem> {
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
-    const node = below(found.path, path);
+    const node = pathBelow(found.path, path);
     if (found.kind === "other")
       yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options));
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options));
-    else yield failedItem(store.describe(found.path), nodeOf(node, found.error), found.error);
+    else yield failedItem(store.describe(found.path), destinationName(node, found.error), found.error);
   }
 }
 

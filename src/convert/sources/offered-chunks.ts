@@ -249,7 +249,7 @@ async function* storedBytes(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBytes> {
   let waiting: Promise<StoredBytes[]> | undefined;
-  for (const run of runsOf(chunks)) {
+  for (const run of nearbyChunks(chunks)) {
     const reading = readRun(array.store, run, signal);
     reading.catch(() => undefined); // thrown when its turn comes
     if (waiting !== undefined) yield* await waiting;
@@ -259,7 +259,7 @@ async function* storedBytes(
 }
 
 /** Groups chunks that are close together in one object. */
-function* runsOf(chunks: Iterable<ListedChunk>): Generator<[ListedChunk, ...ListedChunk[]]> {
+function* nearbyChunks(chunks: Iterable<ListedChunk>): Generator<[ListedChunk, ...ListedChunk[]]> {
   let run: [ListedChunk, ...ListedChunk[]] | undefined;
   for (const chunk of chunks) {
     const first = run?.[0];

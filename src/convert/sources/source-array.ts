@@ -65,7 +65,7 @@ export interface UnevenChunks {
 /** The array in an archive. Throws `BAD_ARGUMENT` for a `dtype` or `shape` that does not fit. */
 export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): SourceArray {
   if (options.dtype !== undefined || options.shape !== undefined) {
-    throw badArgument(
+    throw wrongOption(
       archive,
       options.dtype === undefined ? "shape" : "dtype",
       "is given, but the archive stores its own; the option is for archives of plain bytes",
@@ -105,7 +105,7 @@ function unevenOf(
 export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): SourceArray {
   const dtype: DType = options.dtype ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
   if (dtype.itemSize === 0 || archive.nbytes % dtype.itemSize !== 0) {
-    throw badArgument(
+    throw wrongOption(
       archive,
       "dtype",
       `has items of ${dtype.itemSize} bytes, but the ${archive.nbytes} bytes of the archive are not a multiple of that`,
@@ -115,7 +115,7 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
   const shape = options.shape ?? [items];
   const isShape = shape.every((n) => Number.isSafeInteger(n) && n >= 0);
   if (!isShape || elementsOf(shape) !== items) {
-    throw badArgument(
+    throw wrongOption(
       archive,
       "shape",
       `is [${shape}], but the archive has ${items} items of ${dtype.itemSize} bytes`,
@@ -153,7 +153,7 @@ export function isIndexGroup({
   return dialect === "hdf5" && attrs["CLASS"] === "TINDEX";
 }
 
-function badArgument(
+function wrongOption(
   archive: Pick<ChunkedArchive, "store" | "path">,
   field: string,
   reason: string,
@@ -214,11 +214,11 @@ interface NamedArray {
 export function nameDimensions(arrays: readonly NamedArray[], isMember = false): JsonObject[] {
   const lengths = new Map<number, Set<number>>();
   for (const { document, isColumn } of arrays)
-    for (const [axis, length] of shapeOf(document).entries())
+    for (const [axis, length] of storedShape(document).entries())
       if (axis > 0 || !isColumn) lengths.set(axis, (lengths.get(axis) ?? new Set()).add(length));
   return arrays.map(({ document, isColumn }) => {
     const stored = document["dimension_names"] as Names | undefined;
-    const names = shapeOf(document).map((length, axis) => {
+    const names = storedShape(document).map((length, axis) => {
       if (typeof stored?.[axis] === "string") return stored[axis];
       if (isColumn && axis === 0) return "row";
       const isShared = (!isMember || isColumn) && lengths.get(axis)?.size === 1;
@@ -228,7 +228,7 @@ export function nameDimensions(arrays: readonly NamedArray[], isMember = false):
   });
 }
 
-function shapeOf(document: JsonObject): readonly number[] {
+function storedShape(document: JsonObject): readonly number[] {
   return document["shape"] as readonly number[];
 }
 
@@ -309,7 +309,7 @@ export function chooseColumns(
 ): readonly string[] {
   const { store, path } = source;
   if (columns !== undefined && !Array.isArray(columns))
-    throw badArgument(source, "columns", `is ${String(columns)}, expected a list of names`);
+    throw wrongOption(source, "columns", `is ${String(columns)}, expected a list of names`);
   const unknown = columns?.find((column) => !names.includes(column));
   if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
   throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz/bcolz-create.ts";
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
 import type { ColumnTable } from "../pipeline.ts";
-import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
+import { type Column, compressionOf, isCutByRows, offeredRows } from "../sources/columns.ts";
 import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
 
 /**
@@ -56,7 +56,7 @@ export function whyNotRows({ columns }: Piece): string | undefined {
 async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
   const encoder = context.copying(NEEDS_TYPESIZE);
   const { dtype, shape, attrs } = column;
-  const data = context.watch(rowsOf(column, encoder, context.signal));
+  const data = context.watch(offeredRows(column, encoder, context.signal));
   const options = { ...columnOptions(column), attrs, encoder, signal: context.signal };
   await createCarray(context.store, key, { dtype, rowShape: shape.slice(1), data }, options);
 }
@@ -73,7 +73,7 @@ async function writeTable(
   const sources = columns.map((column) => {
     const { name, dtype, shape, attrs } = column;
     const options = { ...columnOptions(column), ...(Object.keys(attrs).length === 0 ? {} : { attrs }) };
-    const data = context.watch(rowsOf(column, encoder, signal));
+    const data = context.watch(offeredRows(column, encoder, signal));
     return { name, dtype, rowShape: shape.slice(1), data, options };
   });
   await createTable(context.store, key, sources, { attrs: table.attrs, encoder, signal });

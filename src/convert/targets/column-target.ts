@@ -24,10 +24,10 @@ import type {
   ConvertFormat,
   ConvertOptions,
   OpenedSource,
-  Place,
   PlannedArray,
   SourceRun,
   Target,
+  TargetPlace,
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
@@ -135,7 +135,7 @@ export function isFolderDocument(key: string): boolean {
 async function planPieces(
   format: ColumnFormat,
   source: OpenedSource,
-  { key, node }: Place,
+  { key, node }: TargetPlace,
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const pieces = await arrangedPieces(format, source, { key, node }, options);
@@ -169,7 +169,7 @@ async function planPieces(
 async function arrangedPieces(
   format: ColumnFormat,
   source: OpenedSource,
-  place: Pick<Place, "key" | "node">,
+  place: Pick<TargetPlace, "key" | "node">,
   options: ConvertOptions,
 ): Promise<Piece[]> {
   const arranged: Piece[] = [];
@@ -181,7 +181,7 @@ async function arrangedPieces(
 async function piecesOf(
   { format, ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
   source: OpenedSource,
-  { key, node }: Pick<Place, "key" | "node">,
+  { key, node }: Pick<TargetPlace, "key" | "node">,
   options: ConvertOptions,
 ): Promise<Piece[]> {
   if (source.kind === "joined" || source instanceof ZarrGroup)

@@ -114,7 +114,7 @@ export async function* pagesOf(
 }
 
 /** A chunk and its first row. */
-interface StoredChunk {
+interface ChunkAtRow {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
   readonly start: number;
@@ -139,7 +139,7 @@ export function whyNotRestream(
 /** The pages of a chunk's rows in `[first, end)`. */
 function* chunkPages(
   file: FileColumn,
-  stored: StoredChunk,
+  stored: ChunkAtRow,
   [first, end]: readonly [number, number],
   context: PageContext,
 ): Generator<LeafPage> {

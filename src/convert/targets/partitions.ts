@@ -53,7 +53,7 @@ export async function partitionsOf(piece: Piece, { parquet, signal }: ConvertOpt
       "only daily bars of zipline, with their columns day and id, are cut by asset or year; cut it by rows",
       { path: piece.columns[0]?.path ?? piece.key, field: "partition" },
     );
-  const found = await runsOf(key, by === "day" ? yearOf() : (id) => id, signal);
+  const found = await groupRuns(key, by === "day" ? yearOf() : (id) => id, signal);
   if (found.size === 0) return [{ ...piece, key: joinKey(piece.key, FILE) }];
   // The folder's name replaces the column.
   const columns = by === "day" ? piece.columns : piece.columns.filter(({ name: own }) => own !== by);
@@ -77,7 +77,7 @@ function yearOf(): (seconds: number) => number {
   };
 }
 
-async function runsOf(
+async function groupRuns(
   column: Column,
   groupOf: (item: number) => number,
   signal: AbortSignal | undefined,

@@ -3,7 +3,7 @@ import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { createArray } from "../../write/array/create.ts";
 import type { ColumnTable } from "../pipeline.ts";
-import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
+import { type Column, compressionOf, isCutByRows, offeredRows } from "../sources/columns.ts";
 import { type CopyingEncoder, offerChunks } from "../sources/offered-chunks.ts";
 import { whyNotRows } from "./bcolz.ts";
 import { type ColumnFormat, isFolderDocument, type PieceContext } from "./column-target.ts";
@@ -44,7 +44,7 @@ function commonChunkLength(columns: readonly Column[]): number | undefined {
 
 async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
   const encoder = context.copying();
-  const data = context.watch(rowsOf(column, encoder, context.signal));
+  const data = context.watch(offeredRows(column, encoder, context.signal));
   const { dtype, shape, attrs, chunks, settings } = column;
   // Rows without bytes cannot be counted by the bytes appended.
   const isCounted = column.nbytes > 0;

@@ -34,10 +34,10 @@ import type {
   ConvertOptions,
   Document,
   OpenedSource,
-  Place,
   PlannedArray,
   SourceRun,
   Target,
+  TargetPlace,
   TaskContext,
 } from "../pipeline.ts";
 import { compareValues } from "../run/compare.ts";
@@ -64,7 +64,7 @@ export const TRANSFORMER: Target = {
 
 async function planHierarchy(
   source: OpenedSource,
-  { key: base, inHierarchy }: Place,
+  { key: base, inHierarchy }: TargetPlace,
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const archive = archiveOf(source);

@@ -19,10 +19,10 @@ import type {
   ConvertOptions,
   Document,
   OpenedSource,
-  Place,
   PlannedArray,
   SourceRun,
   Target,
+  TargetPlace,
   Task,
   TaskContext,
 } from "../pipeline.ts";
@@ -63,7 +63,7 @@ export const ZARR: Target = {
 
 async function planArchive(
   source: OpenedSource,
-  { key, isMember }: Place,
+  { key, isMember }: TargetPlace,
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const jobs = await jobsOf(source, { ...options, isMember });
@@ -94,7 +94,7 @@ function jobsOf(source: OpenedSource, options: JobOptions): Promise<ConversionJo
 
 async function planNode(
   root: ZarrArray | ZarrGroup,
-  { key, isMember }: Place,
+  { key, isMember }: TargetPlace,
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const { plan, arrays, groups, failed, notes } = await planZarrJobs(root, {

@@ -233,7 +233,7 @@ export function readFullySync(
 }
 
 /** What is at the path itself, with exact times; undefined if it does not exist. */
-export function lookAt(path: string): fs.BigIntStats | undefined {
+export function lstatIfThere(path: string): fs.BigIntStats | undefined {
   return ifThere(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
 }
 

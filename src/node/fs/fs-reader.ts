@@ -34,8 +34,8 @@ import {
   type Handle,
   Handles,
   isAbsence,
-  lookAt,
   lstat,
+  lstatIfThere,
   type NotAFile,
   notAFile,
   readFully,
@@ -220,12 +220,12 @@ export class FolderReader implements ReadableStore {
   protected describeObject(key: string): ObjectInfo | undefined {
     this.checkKey(key);
     const path = this.folders.locate(key);
-    let info = path === undefined ? undefined : lookAt(path);
+    let info = path === undefined ? undefined : lstatIfThere(path);
     if (path === undefined || info === undefined) return undefined;
     const isLink = info.isSymbolicLink();
     if (isLink) {
       const real = this.folders.follow(path, key);
-      info = real === undefined ? undefined : lookAt(real);
+      info = real === undefined ? undefined : lstatIfThere(real);
     }
     if (info === undefined || info.isDirectory()) return undefined;
     if (!info.isFile()) throw notAFile(path);

@@ -40,7 +40,7 @@ export function readHeads({ paths, length }: HeadJob): HeadReply {
   names.forEach((path, i) => {
     try {
       const target = bytes.subarray(i * length, (i + 1) * length);
-      read[i] = length === 0 ? lookAt(path, facts, i) : readHead(path, target, facts, i);
+      read[i] = length === 0 ? noteFile(path, facts, i) : readFileHead(path, target, facts, i);
     } catch {
       // The caller tries again, and reports the error.
     }
@@ -49,13 +49,13 @@ export function readHeads({ paths, length }: HeadJob): HeadReply {
 }
 
 /** Checks a path without following links. */
-function lookAt(path: string, facts: BigInt64Array, i: number): number {
+function noteFile(path: string, facts: BigInt64Array, i: number): number {
   const info = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return info?.isFile() === true ? note(info, facts, i) : OTHER;
 }
 
 /** Reads the first bytes of a file, after checking it through the same handle. */
-function readHead(path: string, target: Uint8Array, facts: BigInt64Array, i: number): number {
+function readFileHead(path: string, target: Uint8Array, facts: BigInt64Array, i: number): number {
   const file = openPlain(path);
   try {
     const info = fs.fstatSync(file, { bigint: true });

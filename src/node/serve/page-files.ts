@@ -102,7 +102,7 @@ export class PageFiles {
       .replaceAll(/(?<=src=")(?=page\.js")/g, `${PREFIX}page/`)
       .replace('name="superchunk-server" content=""', `name="superchunk-server" content="${PREFIX}"`);
     if (html === undefined) return undefined;
-    return { bytes: encode(html), type: "text/html; charset=utf-8", policy: policyFor(query) };
+    return { bytes: utf8Bytes(html), type: "text/html; charset=utf-8", policy: policyFor(query) };
   }
 
   /**
@@ -307,9 +307,9 @@ function policyFor(query: string): string {
 }
 
 function asJson(value: object): PageBody {
-  return { bytes: encode(JSON.stringify(value)), type: "application/json" };
+  return { bytes: utf8Bytes(JSON.stringify(value)), type: "application/json" };
 }
 
-function encode(text: string): Uint8Array {
+function utf8Bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }

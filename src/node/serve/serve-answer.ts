@@ -47,7 +47,7 @@ export interface AnswerContext {
 }
 
 /** A body and its description. */
-interface Body {
+interface AnswerBody {
   readonly bytes: Uint8Array;
   readonly type: string;
   /** True for text, which is worth compressing. */
@@ -93,7 +93,7 @@ export async function answer(
     return;
   }
   const lent = context.buffers.lend();
-  let body: Body | undefined;
+  let body: AnswerBody | undefined;
   try {
     const options = { signal: gone.signal, buffers: lent.list };
     if (context.tables?.has(path) === true)
@@ -146,7 +146,7 @@ async function readBody(
   request: IncomingMessage,
   { view, url }: AnswerContext,
   options: ViewReadOptions,
-): Promise<Body | undefined> {
+): Promise<AnswerBody | undefined> {
   if (!isListing(path)) {
     const bytes = await view.get(`/${path}`, options);
     const isText = isDocument(path);
@@ -176,7 +176,7 @@ function isDocument(path: string): boolean {
 async function send(
   request: IncomingMessage,
   response: ServerResponse,
-  body: Body,
+  body: AnswerBody,
   place: AnswerPlace,
 ): Promise<void> {
   const { type, isText, policy } = body;

@@ -54,8 +54,8 @@ const TUNING: ThreadTuning = {
   minJobBytes: 256 << 10,
 };
 
-interface Slot {
-  readonly batch: Batch;
+interface PendingReply {
+  readonly batch: DecodeBatch;
   readonly reply: Promise<ThreadReply>;
 }
 
@@ -82,7 +82,7 @@ export function threadDecoder(
       yield* alone.decodeChunks(store, batches, run);
       return;
     }
-    const slots: Slot[] = [];
+    const slots: PendingReply[] = [];
     const source = prepare(store, batches, run)[Symbol.asyncIterator]();
     let feeding: Promise<void> | undefined;
     let failure: { readonly error: unknown } | undefined;
@@ -128,12 +128,12 @@ export function threadDecoder(
     }
   }
 
-  function hasRoom(slots: readonly Slot[]): boolean {
+  function hasRoom(slots: readonly PendingReply[]): boolean {
     if (slots.length < 2) return true;
     return slots.length < 2 * pool.size + 1 && underWay < MAX_UNDER_WAY;
   }
 
-  function submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
+  function submit(store: ReadableStore, batch: DecodeBatch, run: DecodeRun): PendingReply {
     const { fetched, places, nbytes } = batch;
     const own = run.hold === "keep";
     const direct = blosc === "wasm" ? directTargets(places, run) : undefined;
@@ -157,7 +157,7 @@ export function threadDecoder(
   /** Yields a job's chunks; its buffer is reused after the last of them. */
   function* deliver(
     reply: ThreadReply,
-    { batch }: Slot,
+    { batch }: PendingReply,
     store: ReadableStore,
     run: DecodeRun,
   ): Generator<DecodedChunk> {
@@ -204,7 +204,7 @@ export function threadDecoder(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
-  ): AsyncGenerator<Batch> {
+  ): AsyncGenerator<DecodeBatch> {
     const reopens = isOwnFolder(store);
     for await (const places of batches) {
       const jobBytes = mostBytes(places, run);
@@ -253,7 +253,7 @@ function locateError(error: Error, store: ReadableStore, place: PlacedChunk | un
 const MAX_CHUNKS = 512;
 
 /** Chunks that are decoded together. */
-interface Batch {
+interface DecodeBatch {
   readonly places: readonly PlacedChunk[];
   readonly nbytes: number;
   /** Bytes fetched here; undefined if the thread reads them. */
@@ -267,7 +267,7 @@ async function* fetchBatches(
   jobBytes: number,
   run: DecodeRun,
   shelf: BufferShelf,
-): AsyncGenerator<Batch> {
+): AsyncGenerator<DecodeBatch> {
   let input = new FetchedInput(shelf);
   let failure: { readonly error: unknown } | undefined;
   const chunks = fetchChunks(store, places, { verify: run.verify, signal: run.signal });
@@ -311,7 +311,7 @@ class FetchedInput {
     this.nbytes += place.nbytes;
   }
 
-  finish(): Batch {
+  finish(): DecodeBatch {
     const fetched = { input: this.#buffer, sizes: Float64Array.from(this.#sizes) };
     return { places: this.#places, nbytes: this.nbytes, fetched };
   }

@@ -68,7 +68,7 @@ export function threadShardWriter(
   async function write(store: WritableStore, shard: WholeShard): Promise<boolean> {
     const length = elementsOf(shard.counts) * shard.model.dtype.itemSize;
     const hasRoom = shards < parallel && bytes + length <= MAX_ITEMS_UNDER_WAY;
-    if (!hasRoom || length < worth || !isFolder(store) || !isSuited(shard.model)) return false;
+    if (!hasRoom || length < worth || !isFileStore(store) || !isSuited(shard.model)) return false;
     offered += length;
     if (!pool.isRunning && offered <= worthStarting) return false;
     shards++;
@@ -136,7 +136,7 @@ function findShared({ model, items, counts }: WholeShard): SharedItems | undefin
 }
 
 /** Threads open the same folder; they cannot open other stores. */
-function isFolder(store: WritableStore): store is FileStore {
+function isFileStore(store: WritableStore): store is FileStore {
   return Object.getPrototypeOf(store) === FileStore.prototype;
 }
 
@@ -183,7 +183,7 @@ const MESSAGES = 2;
 const OVERHEAD = 1 << 10;
 
 /** Data on the way to a thread, and the promise of their chunk. */
-interface Piece extends EncodePiece {
+interface PendingPiece extends EncodePiece {
   /** Returns the memory for the chunk. */
   readonly place: (length: number) => Uint8Array;
   readonly resolve: (chunk: Uint8Array) => void;
@@ -191,9 +191,9 @@ interface Piece extends EncodePiece {
 }
 
 /** Pieces that go to a thread together, one after the other in shared memory. */
-interface Batch {
+interface EncodeBatch {
   readonly memory: SharedArrayBuffer;
-  readonly pieces: Piece[];
+  readonly pieces: PendingPiece[];
   length: number;
 }
 
@@ -205,7 +205,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   readonly #worth: Worth;
   /** Free memory: allocating it, or moving it from thread to thread, takes as long as encoding. */
   readonly #free = new BufferShelf<SharedArrayBuffer>();
-  #waiting: Batch | undefined;
+  #waiting: EncodeBatch | undefined;
   #underWay = 0;
 
   /** `alone` encodes what is too small for a thread. */
@@ -259,7 +259,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   }
 
   /** Adds data to the waiting batch. Sends it once it is large enough, or if nothing else is under way. */
-  #add(data: Uint8Array, options: EncodeOptions, place: Piece["place"]): Promise<Uint8Array> {
+  #add(data: Uint8Array, options: EncodeOptions, place: PendingPiece["place"]): Promise<Uint8Array> {
     const { length } = data;
     this.#underWay += length;
     const chunk = new Promise<Uint8Array>((resolve, reject) => {
@@ -287,7 +287,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
    * Lets a thread encode a batch. If the thread ended, or one of the pieces cannot be encoded, each piece is encoded here, which gives
    * its chunk or its error.
    */
-  async #hand(batch: Batch): Promise<void> {
+  async #hand(batch: EncodeBatch): Promise<void> {
     try {
       return await this.#encodeElsewhere(batch);
     } catch {
@@ -302,7 +302,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     }
   }
 
-  async #encodeElsewhere({ memory, pieces, length }: Batch): Promise<void> {
+  async #encodeElsewhere({ memory, pieces, length }: EncodeBatch): Promise<void> {
     const output = this.#take(length + HEADER_LENGTH * pieces.length);
     const plain = pieces.map((piece) => ({ length: piece.length, options: piece.options }));
     const job = { kind: "encode", blosc: this.#blosc, input: memory, output, pieces: plain } as const;
@@ -323,7 +323,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   }
 }
 
-function putInto(place: Piece["place"], chunk: Uint8Array): Uint8Array {
+function putInto(place: PendingPiece["place"], chunk: Uint8Array): Uint8Array {
   const room = place(chunk.length);
   room.set(chunk);
   return room;

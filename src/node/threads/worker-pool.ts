@@ -28,7 +28,7 @@ export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-type Message<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
+type WorkerMessage<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
 
 /** Threads of one program, which does jobs `J` and answers each with `R`. */
 export class WorkerPool<J = ThreadJob, R = ThreadReply> {
@@ -110,7 +110,7 @@ export class WorkerPool<J = ThreadJob, R = ThreadReply> {
       });
       const thread: Thread<R> = { worker, pending: new Map() };
       let failure: Error | undefined;
-      worker.on("message", (message: Message<R>) => {
+      worker.on("message", (message: WorkerMessage<R>) => {
         if ("ready" in message) {
           this.#threads.push(thread);
           worker.unref();

@@ -150,7 +150,7 @@ function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
       zarr_format: 2,
       shape: document["shape"] ?? [],
       chunks: chunkShapeOf(document),
-      dtype: typeOf(job),
+      dtype: typeString(job),
       compressor: { id: "blosc", cname, clevel, shuffle: SHUFFLES[shuffle], blocksize: 0 },
       // No chunk is missing. xarray would read a fill value as "no data", which the archive's default value is not.
       fill_value: null,
@@ -170,7 +170,7 @@ export function zarr2ChunkKey(index: readonly number[]): string {
 }
 
 /** numpy's type string for the data type of the Zarr v3 document. */
-function typeOf({ type, source }: ArrayJob): JsonValue {
+function typeString({ type, source }: ArrayJob): JsonValue {
   if (type.original === undefined) return formatDType(source.dtype);
   const code = ORIGINALS[String(type.dataType)];
   if (code === undefined) throw new RangeError(`no type string for ${String(type.dataType)}`);

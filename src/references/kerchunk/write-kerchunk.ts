@@ -86,7 +86,7 @@ export async function writeKerchunk(
   const sampled =
     options.openContainer === undefined || closed !== undefined
       ? 0
-      : await readBack(set, target, path, { ...options, format });
+      : await readSamples(set, target, path, { ...options, format });
   const result = set.result();
   const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
   return { ...result, notes, containers: [...containers], sampled };
@@ -103,7 +103,7 @@ export function notReadBack({ name, credentials }: Container): string {
 }
 
 /** Reads samples of every array through the written set. */
-async function readBack(
+async function readSamples(
   set: ReferenceSet,
   target: WritableStore,
   path: string,

@@ -30,7 +30,7 @@ import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.t
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import { shapeOf } from "../editable.ts";
+import { givenShape } from "../editable.ts";
 import { type Adoption, planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertApart, layOutColumns } from "../layout/columns.ts";
@@ -109,7 +109,7 @@ export async function createArray(
   options: ArrayOptions,
 ): Promise<WritableArray> {
   const { shape = 0 } = options;
-  const [rows = 0, ...rowShape] = shapeOf(shape);
+  const [rows = 0, ...rowShape] = givenShape(shape);
   const dtype = givenDType(options.dtype);
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
   for (const { name } of hasColumns ? dtype.fields : []) {
@@ -261,12 +261,12 @@ export async function readWritable(
   const cbytes = Number(cbytesStored);
   const committed = { layout, rows: folder.heldRows, cbytes };
   const storedIn = layout.storage === undefined ? "meta/storage" : "meta/sizes";
-  const settings = settingsOf(generation, store.describe(joinKey(path, storedIn)));
+  const settings = storedSettings(generation, store.describe(joinKey(path, storedIn)));
   return { settings, committed, sizes, isForeign: false };
 }
 
 /** The settings that a generation was written with, stored at `path`. */
-function settingsOf({ storage, folder, hasColumns }: Generation, path: string): ArraySettings {
+function storedSettings({ storage, folder, hasColumns }: Generation, path: string): ArraySettings {
   const { revision = 0 } = storage.raw["superchunk"] as JsonObject;
   return settleStored(
     {

@@ -69,7 +69,7 @@ const SMALL_BYTES = 1 << 20;
  */
 const JOINED = 16;
 /** Rows committed together. They stay unchanged until the outcome is known. */
-interface Batch {
+interface CommitBatch {
   readonly items: Uint8Array;
   /** The writer's number of commits once it is committed. */
   readonly number: number;
@@ -121,7 +121,7 @@ export class SharedArray extends QueuedEditor {
   /** Rows not in a batch yet, in pieces. */
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
-  #batch: Batch | undefined;
+  #batch: CommitBatch | undefined;
   #commits = 0;
   #bytesWritten = 0;
 
@@ -240,7 +240,7 @@ export class SharedArray extends QueuedEditor {
     await this.#join().catch((error: unknown) => this.#note(error));
   }
 
-  #takeBatch(most: number): Batch {
+  #takeBatch(most: number): CommitBatch {
     const all = this.#waiting.length === 1 ? this.#waiting[0] : joinBytes(this.#waiting);
     const items = all?.subarray(0, most) ?? new Uint8Array(0);
     this.#setWaiting(all?.subarray(items.length) ?? new Uint8Array(0));
@@ -259,7 +259,7 @@ export class SharedArray extends QueuedEditor {
     for (let tries = 0; ; tries++) {
       await shared.wait(tries);
       await shared.refresh();
-      const batch = this.#batch as Batch;
+      const batch = this.#batch as CommitBatch;
       const { reservation: own } = shared;
       if (own === undefined && batch.isUncertain) throw this.#unknown();
       if ((own?.commits ?? 0) >= batch.number) break; // the answer was lost, not the commit
@@ -274,7 +274,7 @@ export class SharedArray extends QueuedEditor {
       try {
         if (await shared.commit(change)) break;
       } catch (error) {
-        (this.#batch as Batch).isUncertain = true;
+        (this.#batch as CommitBatch).isUncertain = true;
         throw error;
       }
     }
@@ -283,7 +283,7 @@ export class SharedArray extends QueuedEditor {
   }
 
   /** What a batch changes; undefined if the array must be read again first. */
-  async #plan(batch: Batch): Promise<Change | undefined> {
+  async #plan(batch: CommitBatch): Promise<Change | undefined> {
     const { chunklen } = this.#settings;
     const { layout, rows: before, version } = this.#shared.base;
     const commits = batch.number;
@@ -301,7 +301,7 @@ export class SharedArray extends QueuedEditor {
         this.#batch = { items: batch.items.subarray(0, fill), number: batch.number, isUncertain: false };
       }
     }
-    const { items } = this.#batch as Batch;
+    const { items } = this.#batch as CommitBatch;
     const whole = Math.floor(before / chunklen);
     const buffer = new RowBuffer(this.#columns, this.#settings);
     try {

@@ -21,6 +21,7 @@ import {
   type CompactPlan,
   changeMembers,
   Editable,
+  givenShape,
   type MoveChoice,
   type Moved,
   type NewColumn,
@@ -28,7 +29,6 @@ import {
   type PlaceInfo,
   type PublishPolicy,
   type SetCost,
-  shapeOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type ChunkSettings, checkChunkSettings, optionsOf, settleSettings } from "../layout/settings.ts";
@@ -179,7 +179,7 @@ export class WritableArray extends Editable {
    */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.#change(async (writer) => {
-      const [rows = 0, ...rowShape] = shapeOf(given, this.shape);
+      const [rows = 0, ...rowShape] = givenShape(given, this.shape);
       if (rowShape.join() !== writer.settings.rowShape.join()) await this.#reshape(rowShape, options);
       if (rows > writer.rows) await grow(writer, rows, options);
       else if (rows < writer.rows) await shrink(writer, rows);

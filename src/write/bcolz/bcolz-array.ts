@@ -31,8 +31,8 @@ import {
   changeMembers,
   checkColumn,
   type EditorOptions,
+  givenShape,
   type NewColumn,
-  shapeOf,
 } from "../editable.ts";
 import { joinField, splitField } from "../layout/columns.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
@@ -182,7 +182,7 @@ export class BcolzArray extends QueuedEditor {
    */
   override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.onCommit(options, async () => {
-      const [rows = 0, ...rowShape] = shapeOf(shape, this.shape);
+      const [rows = 0, ...rowShape] = givenShape(shape, this.shape);
       if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
       if (rows === this.#rows) return;
       await resizeRows(this.#states, checkWhole("rows", rows, 0, Number.MAX_SAFE_INTEGER), {

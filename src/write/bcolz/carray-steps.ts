@@ -98,11 +98,11 @@ export async function commitRows(state: CarrayState, staged: StagedRows): Promis
 /** Precedes the one chunk of a file. */
 const FILE_HEADER = encodeFileHeader(headerOfVersion1(1));
 
-type Place = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
+type GrowingCarray = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
 
 /** Writes the chunk files of rows after the existing ones; `tail` are the rows of a short last chunk. */
 export async function stageRows(
-  { store, path, settings, rows }: Place,
+  { store, path, settings, rows }: GrowingCarray,
   data: PutSource,
   tail: Uint8Array,
   tailVersion: string | undefined,

@@ -31,7 +31,7 @@ import {
   settleChunkSize,
   settleCount,
 } from "./bloscpack-options.ts";
-import { arrayOf, type BloscpackState, readBloscpackState, storedSizes } from "./bloscpack-state.ts";
+import { type BloscpackState, growableArray, readBloscpackState, storedSizes } from "./bloscpack-state.ts";
 import { encodeChunks, numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
 import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces } from "./pieces.ts";
@@ -202,7 +202,7 @@ async function newSection(
   options: BloscpackAppendOptions,
   shape?: readonly number[],
 ): Promise<Uint8Array | undefined> {
-  const own = arrayOf(state);
+  const own = growableArray(state);
   const array =
     own && shape ? { ...own, shape, rowBytes: elementsOf(shape.slice(1)) * own.dtype.itemSize } : own;
   if (array === undefined && options.metadata === undefined) return state.section;
@@ -225,7 +225,7 @@ async function newSection(
 
 function newMetadata(
   state: BloscpackState,
-  { dtype, shape, rowBytes }: NonNullable<ReturnType<typeof arrayOf>>,
+  { dtype, shape, rowBytes }: NonNullable<ReturnType<typeof growableArray>>,
   nbytes: number,
   options: BloscpackAppendOptions,
 ): JsonObjectInput {
@@ -264,7 +264,7 @@ function newMetadata(
 /** Refuses values that cannot follow the file's own. */
 function checkArray(state: BloscpackState, { array }: BloscpackAppendOptions): void {
   if (array === undefined) return;
-  const own = arrayOf(state);
+  const own = growableArray(state);
   if (own === undefined) return;
   const isSame =
     JSON.stringify(own.dtype) === JSON.stringify(array.dtype) &&

@@ -16,7 +16,7 @@ import {
   type ChangeCost,
   changesOf,
   type EditorOptions,
-  shapeOf,
+  givenShape,
   withAttributes,
 } from "../editable.ts";
 import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
@@ -32,7 +32,7 @@ import {
   planAppend,
   rewrite,
 } from "./bloscpack-append.ts";
-import { arrayOf, type BloscpackState, readBloscpackState } from "./bloscpack-state.ts";
+import { type BloscpackState, growableArray, readBloscpackState } from "./bloscpack-state.ts";
 import { encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces, READ_BYTES, readInPieces } from "./pieces.ts";
@@ -166,7 +166,7 @@ export class BloscpackFile extends QueuedEditor {
   /** Sets the selected values by rewriting the file. Chunks without selected values are copied as stored. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
     return this.onCommit(options, async () => {
-      arrayOf(this.#state); // refuses Fortran order
+      growableArray(this.#state); // refuses Fortran order
       const extents = resolveSelection(selection, this.#shape);
       const items = await collectItems(values, this.dtype, extents);
       if (extents.some(({ count }) => count === 0)) return;
@@ -182,7 +182,7 @@ export class BloscpackFile extends QueuedEditor {
   /** Changes the shape: removes values, or adds zeros. A new row shape rewrites all rows. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.onCommit(options, async () => {
-      const shape = shapeOf(given, this.#shape);
+      const shape = givenShape(given, this.#shape);
       const [rows = 0, ...rowShape] = shape;
       const [before = 0, ...rowBefore] = this.#shape;
       // Only the metadata count rows without bytes.
@@ -269,7 +269,7 @@ export class BloscpackFile extends QueuedEditor {
   /** Rewrites the file with rows of another shape. */
   async #reshape(shape: readonly number[], options: LongOptions): Promise<void> {
     const state = this.#state;
-    arrayOf(state); // refuses Fortran order
+    growableArray(state); // refuses Fortran order
     const { itemSize } = this.dtype;
     const [[rows = 0, ...after], [rowsBefore = 0, ...before]] = [shape, this.#shape];
     const rowBytes = this.#rowBytes;
@@ -323,7 +323,7 @@ export class BloscpackFile extends QueuedEditor {
   async #moveRows(start: number, end: number, options: LongOptions): Promise<void> {
     const state = this.#state;
     const { checksum, chunkSize, compression } = this.#planAppend(options);
-    arrayOf(state); // refuses Fortran order
+    growableArray(state); // refuses Fortran order
     const [from, to] = [start * this.#rowBytes, end * this.#rowBytes];
     const rest = state.nbytes - to;
     // The last chunk is never empty.

@@ -136,7 +136,7 @@ export async function storedSizes(state: BloscpackState, count: number): Promise
 }
 
 /** The array in the file, if rows can be added after its own; undefined for plain bytes. */
-export function arrayOf(
+export function growableArray(
   state: BloscpackState,
 ): { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number } | undefined {
   const { archive } = state;

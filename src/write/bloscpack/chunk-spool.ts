@@ -79,7 +79,7 @@ export async function spoolChunks(
     lastNbytes,
     async *pieces() {
       yield* kept;
-      if (isSpooled) yield* readBack(scratch);
+      if (isSpooled) yield* readSpooled(scratch);
     },
     dispose,
   };
@@ -92,7 +92,7 @@ async function* restOf(
   for await (const chunk of chunks) yield* count(chunk);
 }
 
-async function* readBack({ store, key }: Scratch): AsyncGenerator<Uint8Array> {
+async function* readSpooled({ store, key }: Scratch): AsyncGenerator<Uint8Array> {
   for (let offset = 0; ; ) {
     const bytes = await store.getRange(key, { offset, length: READ_BYTES });
     if (bytes === undefined)

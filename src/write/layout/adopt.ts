@@ -27,7 +27,7 @@ export interface Adoption {
 }
 
 /** How the superchunks of a folder are cut. */
-interface Cut {
+interface SuperchunkCut {
   /** Chunks of each superchunk, in order. */
   readonly counts: readonly number[];
   readonly checksums: ReadonlySet<ChecksumName>;
@@ -80,7 +80,7 @@ export async function planAdoption(
   const [rows = 0, ...rowShape] = shape;
   const hasColumns = columnNames.length > 0;
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
-  const cuts: Cut[] = [];
+  const cuts: SuperchunkCut[] = [];
   for (const { folder, rowBytes } of columns) {
     const sequence = superchunkSequence(store, folder, rows * rowBytes, storage.chunklen * rowBytes);
     cuts.push(await readCut(store, path, sequence, options));
@@ -116,7 +116,7 @@ async function readCut(
   path: string,
   sequence: ChunkSequence,
   { signal }: StoreOptions,
-): Promise<Cut> {
+): Promise<SuperchunkCut> {
   const counts = new Map<string, number>();
   const checksums = new Set<ChecksumName>();
   for (let first = 0; first < sequence.nchunks; first += PLACES) {
@@ -138,7 +138,7 @@ async function readCut(
 function agree(
   store: ReadableStore,
   path: string,
-  cuts: readonly Cut[],
+  cuts: readonly SuperchunkCut[],
 ): { readonly counts: readonly number[]; readonly checksum: ChecksumName | undefined } {
   const [{ counts, checksums } = { counts: [], checksums: new Set<ChecksumName>() }, ...others] = cuts;
   const [first = 0] = counts;

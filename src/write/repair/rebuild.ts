@@ -46,7 +46,7 @@ interface RebuildOptions extends LongOptions {
 }
 
 /** The settings that the array was written with, as far as they are known. */
-function settingsOf({ known, columns, store }: ArraySurvey, path: string): ArraySettings {
+function knownSettings({ known, columns, store }: ArraySurvey, path: string): ArraySettings {
   const { dtype, rowShape, dflt, layout, storage, chunklen } = known;
   const stored = storage === undefined ? {} : storedOptions(storage);
   const [first] = columns;
@@ -86,7 +86,7 @@ export async function repairInto(
   into: { readonly store: WritableStore; readonly path: string },
   options: RebuildOptions & Pick<WriteOptions, "lock">,
 ): Promise<readonly RowSpan[]> {
-  const settings = { ...settingsOf(survey, path), revision: 0, zarr: false };
+  const settings = { ...knownSettings(survey, path), revision: 0, zarr: false };
   const lock = await options.lock?.();
   try {
     await clearPlace(into.store, into.path, false);
@@ -126,7 +126,7 @@ export async function repairInPlace(
   options: RebuildOptions,
 ): Promise<{ readonly filled: readonly RowSpan[]; readonly aside: string | undefined }> {
   const { known } = survey;
-  const settings = { ...settingsOf(survey, path), placing: known.placing };
+  const settings = { ...knownSettings(survey, path), placing: known.placing };
   const folders = known.columns.map(({ folder }) => folder);
   const numbers = new Set<number>();
   const places = [undefined, ...(store instanceof PlacedStore ? store.names : [])];
@@ -168,7 +168,7 @@ export async function repairInPlace(
   await commitStorage(writer);
   if (known.damagedAttributes !== undefined)
     await store.put(root.key("meta/attributes"), encodeJson(known.attrs), { durable: true });
-  await readBack(store, path, aside);
+  await checkRebuilt(store, path, aside);
   writer.removeNumbers([...numbers].filter((number) => !hasNumber(writer.committed.layout, number)));
   await writer.root.settled();
   await settleNames(writer);
@@ -181,7 +181,7 @@ export async function repairInPlace(
 }
 
 /** Reads and checks the whole array. Throws `IO` if anything is wrong. */
-async function readBack(store: WritableStore, path: string, aside: string | undefined): Promise<void> {
+async function checkRebuilt(store: WritableStore, path: string, aside: string | undefined): Promise<void> {
   const array = showGeneration(await readGeneration(store, path, undefined, {}), {});
   const { findings } = await array.verify();
   const found = findings.find(({ severity }) => severity === "error");

@@ -133,7 +133,7 @@ export function arrayFilterOf(
   place: FieldPlace,
 ): ArrayFilter | undefined {
   const typeAt = (field: string, otherwise: DType): DType =>
-    typeOf(configuration, field, otherwise, context, place);
+    configuredType(configuration, field, otherwise, context, place);
   const numberAt = (field: string, otherwise: DType): NumberType => {
     const dtype = typeAt(field, otherwise);
     if (isNumberType(dtype)) return dtype;
@@ -185,7 +185,7 @@ export function arrayFilterOf(
   }
 }
 
-function typeOf(
+function configuredType(
   configuration: JsonObject,
   field: string,
   otherwise: DType,

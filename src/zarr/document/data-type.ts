@@ -152,14 +152,14 @@ export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace
     );
   }
   try {
-    return value === null ? new Uint8Array(dtype.itemSize) : itemOf(dtype, value, place);
+    return value === null ? new Uint8Array(dtype.itemSize) : itemFromFill(dtype, value, place);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_ARGUMENT")) throw error;
     throw badMember(place, `a value of the data type ${dtype.kind} (${error.summary})`, value);
   }
 }
 
-function itemOf(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
+function itemFromFill(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
   switch (dtype.kind) {
     case "float":
       return floatItem(dtype, value, place);
@@ -179,7 +179,7 @@ function itemOf(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
           const member = Object.hasOwn(value, field.name) ? value[field.name] : undefined;
           if (member === undefined) throw badMember(place, `an object with the field "${field.name}"`, value);
           if (field.shape.length > 0) throw badMember(place, "no value for a field that is an array", value);
-          item.set(itemOf(field.dtype, member, place), field.offset);
+          item.set(itemFromFill(field.dtype, member, place), field.offset);
         }
         return item;
       }

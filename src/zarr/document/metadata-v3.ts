@@ -121,7 +121,7 @@ function parseArray(
     fillItem: parseFillValue(dtype, fillValue, fillPlace),
     fillValue,
     attributes: attributesOf(document, root),
-    dimensionNames: namesOf(document["dimension_names"], shape.length, below(root, "dimension_names")),
+    dimensionNames: namesIn(document["dimension_names"], shape.length, below(root, "dimension_names")),
     dataFolder: path,
     chunkKey,
     document,
@@ -147,7 +147,7 @@ function attributesOf(document: JsonObject, root: FieldPlace): JsonObject {
   return stored === undefined ? {} : asObject(stored, below(root, "attributes"));
 }
 
-function namesOf(
+function namesIn(
   value: JsonValue | undefined,
   dimensions: number,
   place: FieldPlace,

@@ -59,7 +59,7 @@ function mapExact(dtype: DType, options: TypeOptions): ZarrType {
   const target = transform?.target ?? dtype;
   return {
     dataType,
-    ...fillOf(target, options),
+    ...chooseFill(target, options),
     bytesCodec: bytesCodec(target),
     itemShape: [],
     itemSize: target.itemSize,
@@ -76,7 +76,7 @@ function mapPortable(dtype: DType, options: TypeOptions): ZarrType {
     case "datetime":
     case "timedelta": {
       const target: DType = { kind: "int", itemSize: 8, byteOrder: dtype.byteOrder };
-      const { fill, notes } = fillOf(dtype, options);
+      const { fill, notes } = chooseFill(dtype, options);
       return {
         ...common,
         dataType: "int64",
@@ -104,7 +104,7 @@ function mapPortable(dtype: DType, options: TypeOptions): ZarrType {
   return { ...common, dataType: "uint8", fill, notes, bytesCodec: BYTES, itemShape: [dtype.itemSize] };
 }
 
-function fillOf(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes: string[] } {
+function chooseFill(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes: string[] } {
   const fill = fillValue === undefined || fillValue === null ? undefined : fillFrom(dtype, fillValue);
   if (fill !== undefined || fillValue === undefined || fillValue === null) {
     return { fill: fill ?? defaultFill(dtype), notes: [] };
@@ -382,7 +382,7 @@ function integerFill(dtype: Word & { kind: "int" | "uint" }, value: JsonValue): 
   const wrapped = dtype.kind === "int" ? BigInt.asIntN(bits, whole) : BigInt.asUintN(bits, whole);
   if (wrapped !== whole) return undefined;
   const json = whole >= Number.MIN_SAFE_INTEGER && whole <= Number.MAX_SAFE_INTEGER ? Number(whole) : whole;
-  return { json, item: itemOf(BigInt.asUintN(bits, whole), dtype) };
+  return { json, item: itemFromBits(BigInt.asUintN(bits, whole), dtype) };
 }
 
 function floatFill(dtype: Word, value: JsonValue): Fill | undefined {
@@ -390,7 +390,7 @@ function floatFill(dtype: Word, value: JsonValue): Fill | undefined {
   const number = Number(value);
   const bits = floatBits(number, dtype.itemSize);
   if (bits === undefined) return undefined;
-  return { json: floatJson(number, bits, dtype.itemSize), item: itemOf(bits, dtype) };
+  return { json: floatJson(number, bits, dtype.itemSize), item: itemFromBits(bits, dtype) };
 }
 
 /** A pair of numbers; a single number is the real part. */
@@ -476,7 +476,7 @@ function unicodeFill(dtype: Word, text: string): Fill | undefined {
   return { json: text, item };
 }
 
-function itemOf(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
+function itemFromBits(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
   const item = new Uint8Array(itemSize);
   for (let i = 0; i < itemSize; i++) item[i] = Number((bits >> BigInt(8 * i)) & 0xffn);
   return byteOrder === "big" ? item.reverse() : item;

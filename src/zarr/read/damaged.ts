@@ -49,7 +49,7 @@ type Change = "absent" | readonly JournalWrite[];
 const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" };
 
 /** A chunk, including what extends past the array's end. */
-type Piece = Pick<AbsentChunk, "start" | "shape">;
+type ChunkBox = Pick<AbsentChunk, "start" | "shape">;
 
 interface SurveyOptions extends LongOptions {
   /** Names the array in the holes. */
@@ -74,7 +74,7 @@ export async function surveyZarrArray(
     const { chain, axes } = model;
     const key = model.chunkKey(position);
     const { pieces, flaw } = await piecesAt(position, key);
-    const bad: Piece[] = [];
+    const bad: ChunkBox[] = [];
     for (const piece of pieces) {
       const found = flaw ?? (await flawIn(piece, key));
       if (found === undefined) continue;
@@ -103,8 +103,8 @@ export async function surveyZarrArray(
   async function piecesAt(
     position: readonly number[],
     key: string,
-  ): Promise<{ readonly pieces: readonly Piece[]; readonly flaw?: Flaw }> {
-    const list = (): Promise<readonly Piece[]> => collect(listStoredChunks, position, store);
+  ): Promise<{ readonly pieces: readonly ChunkBox[]; readonly flaw?: Flaw }> {
+    const list = (): Promise<readonly ChunkBox[]> => collect(listStoredChunks, position, store);
     try {
       return { pieces: await list() };
     } catch (error) {
@@ -134,8 +134,8 @@ export async function surveyZarrArray(
     list: typeof listStoredChunks | typeof listMissingChunks,
     position: readonly number[],
     store: ReadableStore,
-  ): Promise<readonly Piece[]> {
-    const pieces: Piece[] = [];
+  ): Promise<readonly ChunkBox[]> {
+    const pieces: ChunkBox[] = [];
     const { signal } = options;
     for await (const piece of list(store, onlyChunk(model, position), new ShardCache(store), signal))
       if (piece.start.every((first, d) => first < at(model.shape, d))) pieces.push(piece);
@@ -175,7 +175,7 @@ export async function surveyZarrArray(
   }
 
   /** What is wrong with a chunk; undefined if its values can be read. */
-  async function flawIn({ start, shape }: Piece, key: string): Promise<Flaw | undefined> {
+  async function flawIn({ start, shape }: ChunkBox, key: string): Promise<Flaw | undefined> {
     const region = start.map((from, d) => ({
       start: from,
       stop: Math.min(at(model.shape, d), from + at(shape, d)),
@@ -190,7 +190,7 @@ export async function surveyZarrArray(
     }
   }
 
-  function note({ start, shape }: Piece, flaw: Flaw): void {
+  function note({ start, shape }: ChunkBox, flaw: Flaw): void {
     const { column } = options;
     const [[from = 0], [rows = 1], [length = 1]] = [start, model.shape, shape];
     const to = Math.min(rows, from + length);

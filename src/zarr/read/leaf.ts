@@ -37,7 +37,7 @@ export interface LeafJob {
 }
 
 /** The run of a chunk's items from the first requested one to the last. */
-interface Span {
+interface ItemSpan {
   readonly first: number;
   readonly count: number;
 }
@@ -281,7 +281,7 @@ function checkSize(found: number, expected: number, place: EncodedPlace): void {
   );
 }
 
-function spanOf({ shape, extents }: LeafJob): Span {
+function spanOf({ shape, extents }: LeafJob): ItemSpan {
   const strides = stridesOf(shape);
   let first = 0;
   let last = 0;

@@ -88,7 +88,7 @@ async function openV3(
 }
 
 /** The array; if its damaged chunks are skipped or filled, it is surveyed first. */
-async function arrayOf(
+async function openModel(
   store: ReadableStore,
   model: ArrayModel,
   options: OpenZarrOptions,
@@ -107,9 +107,9 @@ async function makeV3(
   if (!("consolidated" in model)) {
     const shown = { ...model, shownAs: options.dialect };
     const descr = options.dialect && model.document[DESCR];
-    if (!isObject(descr)) return arrayOf(store, shown, options);
+    if (!isObject(descr)) return openModel(store, shown, options);
     const dtype = parseDType(descr["dtype"] ?? null, store.describe(model.path));
-    return arrayOf(store, { ...shown, dtype, isRaw: true }, options);
+    return openModel(store, { ...shown, dtype, isRaw: true }, options);
   }
   const { consolidated } = model;
   const access: GroupAccess = {
@@ -154,7 +154,7 @@ async function openV2Node(
     name: store.describe(joinKey(path, name)),
   });
   if (array !== undefined)
-    return arrayOf(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
+    return openModel(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
   const node = await nodeOf(group, V2_DOCUMENTS.group);
   const all = await read(V2_DOCUMENTS.consolidated);
   if (all === undefined) {
@@ -230,7 +230,7 @@ async function openHierarchy(
       name: store.describe(arrayKey),
       codecs,
     });
-    return arrayOf(store, model, options);
+    return openModel(store, model, options);
   }
   const groupKey = joinKey(base, documentKey(path, "group", suffix));
   const group = await readDocument(store, groupKey, options.signal);

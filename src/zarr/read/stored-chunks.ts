@@ -144,7 +144,7 @@ export interface ListedChunk {
 
 /** A chunk of the grid that is not stored. */
 type MissingChunk = Omit<AbsentChunk, "index">;
-type Slot = ListedChunk | MissingChunk;
+type GridEntry = ListedChunk | MissingChunk;
 
 /**
  * The stored chunks of an array in grid order, including the inner chunks of shards one by one. A shard compressed as a whole
@@ -161,7 +161,7 @@ export async function* listStoredChunks(
   if (store.getHead !== undefined && (serializer.kind === "bytes" || stages.length > 0)) {
     // Each object is one chunk, and on a network no request waits for the one before.
     const positions = (await listIfMany(store, model, signal)) ?? allPositions(model);
-    const ask = (position: readonly number[], own: AbortSignal): Promise<IteratorResult<Slot>> =>
+    const ask = (position: readonly number[], own: AbortSignal): Promise<IteratorResult<GridEntry>> =>
       slotsAt({ ...walk, signal: own }, position).next();
     for await (const { value } of mapAhead(positions, ASKED_AHEAD, ask, signal))
       if (value !== undefined && "version" in value) yield value;
@@ -195,7 +195,7 @@ interface Walk {
 }
 
 /** A chunk or shard: its place in the array, and its chain. */
-interface Piece {
+interface GridPiece {
   readonly chain: Chain;
   /** First item, by dimension of the array. */
   readonly start: readonly number[];
@@ -210,13 +210,13 @@ async function* slotsAt(
   { store, model, cache, signal }: Walk,
   position: readonly number[],
   isStored = true,
-): AsyncGenerator<Slot> {
+): AsyncGenerator<GridEntry> {
   signal?.throwIfAborted();
   const { axes, chain } = model;
   const key = model.chunkKey(position);
   const start = startAt(axes, position);
   const shape = shapeAt(axes, position);
-  const piece: Piece = { chain, start, shape, dimensions: shape.map((_, d) => d) };
+  const piece: GridPiece = { chain, start, shape, dimensions: shape.map((_, d) => d) };
   const { serializer, stages } = chain;
   if (serializer.kind === "bytes" || stages.length > 0) {
     const info = isStored ? await store.stat(key, { signal }) : undefined;
@@ -246,7 +246,7 @@ async function* slotsAt(
   yield* listInner({ ...piece, serializer, place, version, entries, extent: model.shape }, cache, signal);
 }
 
-interface ListedShard extends Piece {
+interface ListedShard extends GridPiece {
   readonly serializer: ShardingSerializer;
   readonly place: EncodedPlace;
   readonly version: string;
@@ -259,7 +259,7 @@ async function* listInner(
   shard: ListedShard,
   cache: ShardCache,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Slot> {
+): AsyncGenerator<GridEntry> {
   const { place, version, entries, extent } = shard;
   for (const { piece, slot } of innerPieces(shard, shard.serializer)) {
     const entry = entries[slot];
@@ -283,7 +283,7 @@ async function* listInner(
 
 /** The innermost chunks of what is not stored, within the array: a shard may be larger than the array. */
 function* missingIn(
-  piece: Piece,
+  piece: GridPiece,
   key: string,
   slot: number | undefined,
   extent: readonly number[],
@@ -298,7 +298,7 @@ function* missingIn(
 }
 
 /** Shape of a piece in array dimension order. */
-function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
+function shapeInArray({ shape, dimensions }: GridPiece): readonly number[] {
   const turned = [...shape];
   dimensions.forEach((dimension, d) => {
     turned[dimension] = at(shape, d);
@@ -308,10 +308,10 @@ function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
 
 /** The inner chunks of a shard in index order; with an `extent`, only those that overlap it. */
 function* innerPieces(
-  { chain, start, shape, dimensions: given }: Piece,
+  { chain, start, shape, dimensions: given }: GridPiece,
   { chunkShape, inner }: ShardingSerializer,
   extent?: readonly number[],
-): Generator<{ readonly piece: Piece; readonly slot: number }> {
+): Generator<{ readonly piece: GridPiece; readonly slot: number }> {
   const dimensions = permute(given, chain.order);
   const grid = permute(shape, chain.order).map((n, d) => Math.ceil(n / at(chunkShape, d)));
   const counts = grid.map((count, d) => {

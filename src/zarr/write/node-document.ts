@@ -94,10 +94,10 @@ async function put(
   document: NodeDocument,
   condition: { readonly ifVersion: string } | { readonly ifAbsent: boolean },
 ): Promise<void> {
-  await store.put(joinKey(path, DOCUMENT), encode(document), { durable: true, ...condition });
+  await store.put(joinKey(path, DOCUMENT), documentBytes(document), { durable: true, ...condition });
 }
 
-function encode(document: NodeDocument): Uint8Array {
+function documentBytes(document: NodeDocument): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
 }
 
