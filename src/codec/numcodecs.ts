@@ -12,6 +12,7 @@ import { decodeSync } from "./decode/decode.ts";
 import { isReady, prepare } from "./decode/decode-kernel.ts";
 import { encodeSync, prepareEncode } from "./encode/encode.ts";
 import { settleEncode } from "./encode/encode-settings.ts";
+import { SHUFFLES } from "./header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
 
 /** Configuration of the codec in array metadata. Absent members have the defaults of numcodecs: lz4, 5, shuffle, automatic blocks. */
@@ -31,7 +32,6 @@ export interface BloscContext {
   readonly dataType?: unknown;
 }
 
-const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 const ITEM_SIZES: Readonly<Record<string, number>> = { bool: 1, "v2:object": 8 };
 
 /** The codec `blosc`. Decodes chunks of any settings; the configuration applies to encoding. */

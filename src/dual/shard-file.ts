@@ -8,13 +8,15 @@
  * with {@link OWN_HEAD}, which no index leads to. Must not know files beyond reading them.
  * @see FORMAT.md [FL-02] [FL-03] [FL-05] [FY-02] to [FY-05]
  */
+
 import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
-import { decode, decodeHeader, encodeHere } from "../codec/index.ts";
+import { decode, decodeHeader, encodeHere, HEADER_LENGTH } from "../codec/index.ts";
 import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { FILE_HEADER_LENGTH } from "../format/header.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ChunkSpan } from "../write/array/superchunk-file.ts";
 import {
@@ -29,7 +31,6 @@ import { type LinkedShard, slotOf } from "./shards.ts";
 import type { FileFacts, FilePlace, FileRange, LinkSite } from "./types.ts";
 
 const ENTRY = shardIndexLength(1) - shardIndexLength(0);
-const CHUNK_HEADER = 16;
 
 /** The bytes added to a file. */
 export interface Tail {
@@ -220,9 +221,9 @@ async function entriesOfTail(
 
 /** Bytes of the chunk at the start of a tail; 0 if there is none. */
 function firstChunkLength(bytes: Uint8Array): number {
-  if (bytes.length < CHUNK_HEADER) return 0;
+  if (bytes.length < HEADER_LENGTH) return 0;
   try {
-    return decodeHeader(bytes.subarray(0, CHUNK_HEADER), bytes.length).ctbytes;
+    return decodeHeader(bytes.subarray(0, HEADER_LENGTH), bytes.length).ctbytes;
   } catch (error) {
     if (isSuperchunkError(error)) return 0;
     throw error;
@@ -230,7 +231,6 @@ function firstChunkLength(bytes: Uint8Array): number {
 }
 
 /** Bytes of a superchunk's header, before its offset table. */
-const HEADER_LENGTH = 32;
 const OWN_HEAD = "superchunk shard";
 /** Replaces a removed chunk: as long as a Blosc header, and no reader can decode it. */
 const GONE_CHUNK = new Uint8Array(16);
@@ -289,12 +289,12 @@ export interface PublishedShard {
 }
 
 function firstChunkOffset(capacity: number): number {
-  return HEADER_LENGTH + 8 * capacity;
+  return FILE_HEADER_LENGTH + 8 * capacity;
 }
 
 /** The first bytes of a separate shard file. */
 export function ownHead(isNatural: boolean): Uint8Array {
-  const head = new Uint8Array(HEADER_LENGTH);
+  const head = new Uint8Array(FILE_HEADER_LENGTH);
   new TextEncoder().encodeInto(OWN_HEAD, head);
   head[OWN_HEAD.length] = isNatural ? 1 : 0;
   return head;
@@ -311,7 +311,7 @@ export function goneNote(size: number): Uint8Array {
  */
 export async function readPublished(stored: StoredShard, capacity: number): Promise<PublishedShard> {
   const { store, key, size } = stored;
-  const head = (await store.getRange(key, { offset: 0, length: HEADER_LENGTH })) ?? new Uint8Array(0);
+  const head = (await store.getRange(key, { offset: 0, length: FILE_HEADER_LENGTH })) ?? new Uint8Array(0);
   const text = new TextDecoder().decode(head);
   const gone = /^gone (\d{1,16})\n$/.exec(text);
   if (gone !== null) return { size: Number(gone[1]), entries: [], isNatural: false, isShard: false };

@@ -12,7 +12,7 @@ import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { decodeStoredHeader } from "../archive/read/block-read.ts";
 import { at } from "../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
-import { decodeHeaderAt } from "../codec/header.ts";
+import { decodeHeaderAt, HEADER_LENGTH } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
 import {
   assertConvertible,
@@ -24,7 +24,7 @@ import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
 import { shardKey } from "../convert/targets/shard-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { type BlpkHeader, decodeFileHeader } from "../format/header.ts";
+import { type BlpkHeader, decodeFileHeader, FILE_HEADER_LENGTH } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/make-v3.ts";
@@ -149,8 +149,6 @@ function refuse(jobs: ConversionJobs): void {
   }
 }
 
-const HEADER_LENGTH = 32;
-const CHUNK_HEADER = 16;
 const PLACES = 1 << 16;
 
 /** A chunk in a file. Sizes in bytes; `ctbytes` includes the header but not the digest. */
@@ -267,7 +265,7 @@ async function guessFiles(
     const chunks: FileChunk[] = [];
     for (const { offset, available, nbytes } of group) {
       const ctbytes = Math.min(available, size - offset) - digest;
-      if (ctbytes < CHUNK_HEADER) return undefined;
+      if (ctbytes < HEADER_LENGTH) return undefined;
       chunks.push({ offset, ctbytes, nbytes });
     }
     files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
@@ -284,10 +282,10 @@ export async function proveFiles(
   for (const { key, chunks } of guessed) {
     signal?.throwIfAborted();
     const offsets = chunks.map(({ offset }) => offset);
-    const heads = await files.readEach(key, offsets, CHUNK_HEADER);
+    const heads = await files.readEach(key, offsets, HEADER_LENGTH);
     if (heads === undefined) return false;
     const view = new DataView(heads.buffer, heads.byteOffset, heads.byteLength);
-    if (!chunks.every((chunk, i) => isAsGuessed(chunk, view, i * CHUNK_HEADER))) return false;
+    if (!chunks.every((chunk, i) => isAsGuessed(chunk, view, i * HEADER_LENGTH))) return false;
   }
   return true;
 }
@@ -334,7 +332,7 @@ async function describeOddities(
 }
 
 async function readFileHeader({ store }: SourceArchive, key: string): Promise<BlpkHeader> {
-  const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH });
+  const head = await store.getRange(key, { offset: 0, length: FILE_HEADER_LENGTH });
   return decodeFileHeader(head ?? new Uint8Array(0), store.describe(key));
 }
 
@@ -368,7 +366,7 @@ export async function findDataEnd(store: ReadableStore, key: string, size: numbe
   } = await openBlpkFile(store, key, size, Number.POSITIVE_INFINITY);
   if (starts.length === 0) return size;
   const start = starts.reduce((most, each) => Math.max(most, each));
-  const head = await store.getRange(key, { offset: start, length: CHUNK_HEADER });
+  const head = await store.getRange(key, { offset: start, length: HEADER_LENGTH });
   const where = { path, chunk: starts.indexOf(start), offset: start };
   return start + decodeStoredHeader(head ?? new Uint8Array(0), where).ctbytes + digest;
 }

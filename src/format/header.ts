@@ -45,6 +45,9 @@ export const OPTION_METADATA = 2;
 /** Versions that are read, with the length of their header in bytes. [F1-02] */
 export const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
 
+/** Bytes of the header of versions 2 to 4. */
+export const FILE_HEADER_LENGTH = 32;
+
 /** A decoded file header. Sizes in bytes; -1 means unknown. */
 export interface BlpkHeader {
   /** Version 4 is like 3, but only the offsets locate the chunks. */

@@ -5,12 +5,11 @@
 import { digestOf, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { parseSizes } from "../format/folder.ts";
-import { decodeFileHeader } from "../format/header.ts";
+import { decodeFileHeader, FILE_HEADER_LENGTH } from "../format/header.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 
 /** Most bytes of a file header. */
-const HEADER_LENGTH = 32;
 
 export interface Peeked {
   /** Digest of the sizes and versions of its metadata. */
@@ -54,7 +53,7 @@ async function sizeOf(
     return bytes === undefined ? undefined : parseSizes(bytes, store.describe(sizes)).nbytes;
   }
   if (found[key] === undefined) return undefined;
-  const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH }, { signal });
+  const head = await store.getRange(key, { offset: 0, length: FILE_HEADER_LENGTH }, { signal });
   if (head === undefined) return undefined;
   const { nchunks, chunkSize, lastChunk } = decodeFileHeader(head, store.describe(key));
   if (nchunks < 1 || chunkSize < 1 || lastChunk < 0) return undefined;

@@ -8,15 +8,21 @@
 import { at } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { joinSafeNumber } from "../../bytes/fields.ts";
+import { HEADER_LENGTH } from "../../codec/header.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
-import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
+import {
+  decodeSection,
+  decodeSectionHeader,
+  metadataKind,
+  parseStoredJson,
+  SECTION_HEADER_LENGTH,
+} from "../../format/metadata.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { decodeStoredHeader } from "../read/block-read.ts";
 
 const HEAD = 4096;
-const SECTION_HEADER = 32;
 
 /** An opened file. Offsets in bytes from its start. */
 export interface BlpkFile {
@@ -134,8 +140,8 @@ async function readMetadata(
     const value = parseStoredJson(await read(at, header.metaSize), path, at);
     return { metadata: { kind: "blz-json", value }, end: at + header.metaSize };
   }
-  room(SECTION_HEADER, "the metadata section's header");
-  const section = decodeSectionHeader(await read(at, SECTION_HEADER), path, at);
+  room(SECTION_HEADER_LENGTH, "the metadata section's header");
+  const section = decodeSectionHeader(await read(at, SECTION_HEADER_LENGTH), path, at);
   room(section.sectionLength, "the metadata section");
   const { value } = await decodeSection(await read(at, section.sectionLength), path, at);
   return { metadata: { kind: "bloscpack", value }, end: at + section.sectionLength };
@@ -202,7 +208,6 @@ export async function readChunkNbytes(
   return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset }).nbytes;
 }
 
-const CHUNK_HEADER_LENGTH = 16;
 const WINDOW = 65536;
 
 interface WalkRequest {
@@ -236,14 +241,14 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   while (found.length < wanted) {
     at = await skipZeros(window, at, size);
     if (at >= size && count === undefined) break;
-    if (at + CHUNK_HEADER_LENGTH > size) {
+    if (at + HEADER_LENGTH > size) {
       throw new SuperchunkError(
         "TRUNCATED",
         `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : ` with ${found.length} of ${count} chunks`}. The file is truncated; look for a complete copy`,
-        { path, offset: at, field: "chunk", expected: CHUNK_HEADER_LENGTH, found: Math.max(0, size - at) },
+        { path, offset: at, field: "chunk", expected: HEADER_LENGTH, found: Math.max(0, size - at) },
       );
     }
-    const bytes = await window.read(at, CHUNK_HEADER_LENGTH);
+    const bytes = await window.read(at, HEADER_LENGTH);
     const header = decodeStoredHeader(bytes, { path, chunk: found.length, offset: at });
     const end = at + header.ctbytes + digestLength;
     if (end > size) {

@@ -19,8 +19,6 @@ export const FIRST_READ = 256;
  * for the first blocks too.
  */
 const FIRST_READ_REMOTE = 32 << 10;
-/** Bytes of a chunk's header without its block starts. */
-export const CHUNK_HEADER = 16;
 /** A disk reads at least this much: headers closer together are read together with what is between them. */
 export const PAGE = 4096;
 

@@ -1,13 +1,13 @@
 /** Lists the chunks of a sequence with their headers. Pages that show other formats do not load this code. */
 
 import { toHex } from "../../bytes/arrays.ts";
+import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkInfo, ListChunksOptions } from "../kinds/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import {
-  CHUNK_HEADER,
   checkChunkHeader,
   FIRST_READ,
   firstLength,
@@ -51,7 +51,7 @@ async function* listObjects(
   }
   const look = async (at: number, signal: AbortSignal) => {
     const places = await sequence.places(at, Math.min(last, at + LOT), signal);
-    const length = Math.max(...places.map(({ offset }) => offset)) + CHUNK_HEADER;
+    const length = Math.max(...places.map(({ offset }) => offset)) + HEADER_LENGTH;
     const keys = places.map(({ key }) => key);
     return { places, heads: await getHeads(keys, length, { signal }) };
   };
@@ -195,6 +195,6 @@ function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHea
 
 function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
   const path = store.describe(place.key);
-  const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + CHUNK_HEADER));
+  const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + HEADER_LENGTH));
   return startHead(bytes, place, path).header;
 }

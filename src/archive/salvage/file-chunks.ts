@@ -7,9 +7,19 @@ import { isEqual } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS, loadDigest } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { type BlpkHeader, CHECKSUM_NAMES, decodeFileHeader } from "../../format/header.ts";
+import {
+  type BlpkHeader,
+  CHECKSUM_NAMES,
+  decodeFileHeader,
+  FILE_HEADER_LENGTH,
+} from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
-import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
+import {
+  decodeSection,
+  decodeSectionHeader,
+  metadataKind,
+  SECTION_HEADER_LENGTH,
+} from "../../format/metadata.ts";
 import type { ChecksumName, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
@@ -19,7 +29,6 @@ import { type Flaw, findFlaw, headerIn, isFlaw, readHeaderAt } from "./chunk-che
 const MAX_TABLE = 8 << 20;
 /** Bytes searched at a time. */
 const WINDOW = 1 << 20;
-const SECTION_HEADER = 32;
 const ENTRY = 8;
 /** Table entries read at a time. */
 const BATCH = 4096;
@@ -118,7 +127,7 @@ class Search {
     const { size } = this.#file;
     this.#header = await this.#readHeader();
     this.#checksum = this.#header?.checksum;
-    const begin = await this.#readMetadata(this.#header?.headerLength ?? SECTION_HEADER);
+    const begin = await this.#readMetadata(this.#header?.headerLength ?? FILE_HEADER_LENGTH);
     const table = await this.#findTable(begin);
     // Without a header the file may be of version 1, whose chunks start at byte 16.
     const from = table.end ?? (this.#header === undefined ? await this.#firstOf([begin, 16]) : begin);
@@ -157,7 +166,7 @@ class Search {
   async #readHeader(): Promise<BlpkHeader | undefined> {
     const { path } = this.#file;
     try {
-      return decodeFileHeader(await this.#read(0, SECTION_HEADER), path);
+      return decodeFileHeader(await this.#read(0, FILE_HEADER_LENGTH), path);
     } catch (error) {
       if (!isFlaw(error)) throw error;
       this.#problems.push(`the header cannot be read: ${error.summary}`);
@@ -168,7 +177,7 @@ class Search {
   /** Reads the metadata section at a byte, if there is one; returns where it ends. */
   async #readMetadata(at: number): Promise<number> {
     const { path } = this.#file;
-    const head = await this.#read(at, SECTION_HEADER);
+    const head = await this.#read(at, SECTION_HEADER_LENGTH);
     if (this.#header === undefined && head[0] === OPEN_BRACE) return this.#endOfJson(at);
     const isSection = head.length >= 8 && metadataKind(head) === "bloscpack";
     if (this.#header === undefined ? !isSection : !this.#header.metadata) return at;

@@ -4,7 +4,7 @@
  * @see FORMAT.md [FZ] [FG-08]
  */
 import { encodeFileHeader, encodeOffsets } from "../../format/encode-file.ts";
-import { OFFSET_LENGTH } from "../../format/header.ts";
+import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { type Reserve, reserveOf } from "../layout/settings.ts";
 
@@ -13,8 +13,6 @@ export interface ChunkSpan {
   readonly offset: number;
   readonly nbytes: number;
 }
-
-const HEADER_LENGTH = 32;
 
 export interface StoredChunk {
   /** The Blosc chunk. */
@@ -46,7 +44,7 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   const entries = Math.max(chunks.length, facts.superchunklen);
   const offsets = new Array<number>(entries).fill(-1);
   const pieces: Uint8Array[] = [new Uint8Array(0)];
-  let at = HEADER_LENGTH + entries * OFFSET_LENGTH;
+  let at = FILE_HEADER_LENGTH + entries * OFFSET_LENGTH;
   let reserved = 0;
   chunks.forEach(({ bytes, digest, nbytes }, i) => {
     offsets[i] = at;
@@ -62,7 +60,7 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   const spare = entries - chunks.length;
   const header = encodeFileHeader({
     version: reserved > 0 ? 4 : 3,
-    headerLength: HEADER_LENGTH,
+    headerLength: FILE_HEADER_LENGTH,
     offsets: true,
     metadata: false,
     checksum: facts.checksum,
@@ -75,9 +73,9 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
     maxAppChunks: spare,
     metaSize: spare,
   });
-  const head = new Uint8Array(HEADER_LENGTH + entries * OFFSET_LENGTH);
+  const head = new Uint8Array(FILE_HEADER_LENGTH + entries * OFFSET_LENGTH);
   head.set(header);
-  head.set(encodeOffsets(offsets), HEADER_LENGTH);
+  head.set(encodeOffsets(offsets), FILE_HEADER_LENGTH);
   pieces[0] = head;
   return pieces;
 }
@@ -87,7 +85,7 @@ export function chunkPlaces(
   chunks: readonly StoredChunk[],
   { superchunklen }: Pick<SuperchunkForm, "superchunklen">,
 ): ChunkSpan[] {
-  let at = HEADER_LENGTH + Math.max(chunks.length, superchunklen) * OFFSET_LENGTH;
+  let at = FILE_HEADER_LENGTH + Math.max(chunks.length, superchunklen) * OFFSET_LENGTH;
   return chunks.map(({ bytes, digest }) => {
     const place = { offset: at, nbytes: bytes.length };
     at += bytes.length + digest.length;

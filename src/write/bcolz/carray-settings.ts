@@ -1,6 +1,8 @@
 /** How bcolz describes an array: `meta/storage`, names of dtypes, chunk lengths. @see FORMAT.md [FA-08] */
+
 import { elementsOf } from "../../bytes/arrays.ts";
-import type { EncodeOptions, Shuffle } from "../../codec/types.ts";
+import { SHUFFLES } from "../../codec/header.ts";
+import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { memberText } from "../../format/json.ts";
@@ -20,7 +22,6 @@ export interface CarraySettings {
   readonly dflt: JsonValue;
 }
 
-const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 const MAX_CHUNK = 0x7fff_ffff - 16;
 const MAX_TYPESIZE = 255;
 

@@ -4,6 +4,7 @@ import type { ArrayArchive } from "../../archive/kinds/types.ts";
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
+import { COMPRESSORS } from "../../codec/header.ts";
 import type { CompressorName } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage, type StoredSizes } from "../../format/folder.ts";
@@ -25,8 +26,6 @@ export interface CarrayState {
   readonly sizesVersion: string;
   readonly rows: number;
 }
-
-const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 
 /**
  * Reads the carray at `path`.

@@ -9,14 +9,12 @@ import { at, elementsOf } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { BlpkHeader } from "../../format/header.ts";
+import { type BlpkHeader, FILE_HEADER_LENGTH } from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import type { BloscpackMetadataOptions } from "./bloscpack-options.ts";
-
-const HEADER_LENGTH = 32;
 
 /** A file to be appended to. Sizes in bytes. */
 export interface BloscpackState {
@@ -52,7 +50,7 @@ export async function readBloscpackState(
 ): Promise<BloscpackState> {
   const path = store.describe(key);
   const info = await store.stat(key, options);
-  const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH }, options);
+  const head = await store.getRange(key, { offset: 0, length: FILE_HEADER_LENGTH }, options);
   if (info === undefined || head === undefined)
     throw new SuperchunkError("NOT_FOUND", "the file does not exist", { path });
   const source = await withJournal(store, key, head, options);
@@ -92,7 +90,7 @@ export async function readBloscpackState(
     section: section?.bytes,
     metadata: section?.metadata,
     sectionOptions: section?.options,
-    tableAt: HEADER_LENGTH + (section?.bytes.length ?? 0),
+    tableAt: FILE_HEADER_LENGTH + (section?.bytes.length ?? 0),
     entries: header.offsets ? header.nchunks + header.maxAppChunks : 0,
   };
 }
@@ -105,14 +103,18 @@ async function readSection(
   const path = store.describe(key);
   const start = (await store.getRange(
     key,
-    { offset: HEADER_LENGTH, length: SECTION_HEADER_LENGTH },
+    { offset: FILE_HEADER_LENGTH, length: SECTION_HEADER_LENGTH },
     options,
   )) as Uint8Array;
-  const { sectionLength, checksum, level, maxMetaSize } = decodeSectionHeader(start, path, HEADER_LENGTH);
-  const bytes = await store.getRange(key, { offset: HEADER_LENGTH, length: sectionLength }, options);
+  const { sectionLength, checksum, level, maxMetaSize } = decodeSectionHeader(
+    start,
+    path,
+    FILE_HEADER_LENGTH,
+  );
+  const bytes = await store.getRange(key, { offset: FILE_HEADER_LENGTH, length: sectionLength }, options);
   if (bytes?.length !== sectionLength)
     throw new SuperchunkError("STALE", "the file changed while it was read", { path });
-  const { text } = await decodeSection(bytes, path, HEADER_LENGTH);
+  const { text } = await decodeSection(bytes, path, FILE_HEADER_LENGTH);
   const metadata = parseJson(text, path, { floats: "kept" });
   return { bytes, metadata, options: { checksum, level, maxMetaSize } };
 }

@@ -10,7 +10,7 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
 import { encodeFileHeader, encodeOffsets, encodeSection } from "../../format/encode-file.ts";
-import { OFFSET_LENGTH } from "../../format/header.ts";
+import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
@@ -31,8 +31,6 @@ import {
 } from "./bloscpack-options.ts";
 import { type Scratch, scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces, encodePieces } from "./pieces.ts";
-
-const HEADER_LENGTH = 32;
 
 /** What was written. Sizes in bytes. */
 export interface BloscpackResult {
@@ -284,7 +282,7 @@ export interface HeadFacts {
 export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   const { version = 3, offsets, checksum, typesize, maxAppChunks, section, sizes } = facts;
   const entries = offsets ? cut.nchunks + maxAppChunks : 0;
-  const tableAt = HEADER_LENGTH + (section?.length ?? 0);
+  const tableAt = FILE_HEADER_LENGTH + (section?.length ?? 0);
   const length = tableAt + entries * OFFSET_LENGTH;
   if (length > MAX_HEAD) {
     throw new SuperchunkError(
@@ -306,7 +304,7 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
       }),
     ),
   );
-  if (section !== undefined) head.set(section, HEADER_LENGTH);
+  if (section !== undefined) head.set(section, FILE_HEADER_LENGTH);
   if (offsets) head.set(encodeOffsets(offsetsOf(sizes, entries, length)), tableAt);
   return head;
 }
