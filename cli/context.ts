@@ -59,6 +59,8 @@ export class Context {
   readonly signal: AbortSignal;
   /** 0 until something is noted. */
   exitCode: number = EXIT.done;
+  /** The first argument, which is a path in most commands. */
+  subject: string | undefined;
   /** The value of `--allow`. */
   allow: readonly string[] | undefined;
 

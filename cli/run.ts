@@ -1,5 +1,6 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
+import { SuperchunkError } from "../src/index.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
@@ -29,7 +30,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await context.out.flush();
     return context.exitCode;
   } catch (caught) {
-    const error = io.signal.aborted ? io.signal.reason : caught;
+    const error = io.signal.aborted ? io.signal.reason : placed(caught, context);
     if (error instanceof ClosedPipe) return EXIT.done;
     if (error instanceof CommanderError && error.exitCode === 0) return finishHelp(argv, context);
     if (!(error instanceof CommanderError)) await reportFailure(error, argv, context);
@@ -37,6 +38,14 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await context.out.flush().catch(() => {});
     return exitCodeOf(error);
   }
+}
+
+/** The error, which names the command's path if it names no other. */
+function placed(error: unknown, { subject }: Context): unknown {
+  const isPlaced = !(error instanceof SuperchunkError) || error.details.path !== undefined;
+  return isPlaced || error.code === "BAD_ARGUMENT"
+    ? error
+    : error.at({ ...(subject !== undefined && { path: subject }) });
 }
 
 /** For `help` with an unknown command: the word alone, so that the answer suggests the command that was meant. */
@@ -119,6 +128,7 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     })
     .hook("preAction", (_, command) => {
       context.allow = command.opts<{ readonly allow?: readonly string[] }>().allow;
+      context.subject = command.args[0];
     })
     .configureHelp({ subcommandTerm: (command) => [command.name(), ...command.aliases()].join(", ") });
   for (const add of await loadCommands(first)) add(program, context);

@@ -50,7 +50,7 @@ import {
   isBucketAddress,
   parseCount,
 } from "../input/units.ts";
-import { shapeText } from "../output/layout.ts";
+import { shapeText, shortDType } from "../output/layout.ts";
 import { openingZarr } from "../output/opening-lines.ts";
 import { withProgress } from "../output/progress.ts";
 
@@ -383,6 +383,9 @@ function createOptionsOf(
   return { ...common, ...lengths, columns, zarr, places, placeBy };
 }
 
+/** Most names of columns to print. */
+const MOST_NAMES = 20;
+
 /** Prints what was made. The writer of an array of superchunks has more facts than a reader. */
 async function report(
   root: string,
@@ -402,7 +405,10 @@ async function report(
       const { names, length: rows } = archive;
       if (json === true)
         await context.json({ path: root, dialect, columns: names, rows, nbytes, cbytes, attrs });
-      else context.message(`${root}: ${names.join(", ")}; ${formatPlural(rows, "row")}, ${sizes}`);
+      else {
+        const columns = names.length > MOST_NAMES ? formatPlural(names.length, "column") : names.join(", ");
+        context.message(`${root}: ${columns}; ${formatPlural(rows, "row")}, ${sizes}`);
+      }
       return;
     }
     const { shape } = archive;
@@ -414,7 +420,12 @@ async function report(
       await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, views });
       return;
     }
-    const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
+    const isLong = Array.isArray(dtype) && dtype.length > MOST_NAMES;
+    const text = isLong
+      ? shortDType(archive.dtype)
+      : typeof dtype === "string"
+        ? dtype
+        : JSON.stringify(dtype);
     context.message(
       `${root}: ${text}, shape ${shapeText(shape)}, ${sizes}${zarr === true ? "; a Zarr array as well" : ""}`,
     );

@@ -44,8 +44,14 @@ export async function readFilesFrom(list: string | undefined, context: Context):
   const pieces: Uint8Array[] = [];
   for await (const piece of (await openInput(list, true, context)).pieces())
     pieces.push(Uint8Array.from(piece));
-  const lines = Buffer.concat(pieces).toString("utf8").split(/\r?\n/);
-  return lines.filter((line) => line !== "");
+  // `find -print0` ends names with a zero byte.
+  const lines = Buffer.concat(pieces)
+    .toString("utf8")
+    .replace(/^\ufeff/, "")
+    .split(/\r?\n|\0/);
+  const paths = lines.filter((line) => line !== "");
+  if (paths.length === 0) throw wrongUse("files-from", "the list names no path", { path: list });
+  return paths;
 }
 
 export function noPaths(command: string): SuperchunkError {

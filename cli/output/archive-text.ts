@@ -16,7 +16,7 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
     ["kind", facts.kind],
   ];
   if (facts.views !== undefined) rows.push(["also", facts.views.join(", ")]);
-  if (facts.dtype !== null) rows.push(["dtype", compact(facts.dtype)]);
+  if (facts.dtype !== null) rows.push(["dtype", cutLong(compact(facts.dtype))]);
   const hasRows = facts.kind === "table" || (facts.kind === "group" && facts.shape.length > 0);
   if (hasRows) rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
   if (facts.kind === "array") rows.push(["shape", shapeText(facts.shape)], ["order", facts.order ?? "C"]);
@@ -34,9 +34,13 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   return lines;
 }
 
-/** Most characters of an attribute, and most attributes, to show. */
-const ATTRIBUTE = 160;
+/** Most attributes to show. */
 const ATTRIBUTES = 40;
+
+/** A text of at most 160 characters, and how many there are. */
+function cutLong(text: string): string {
+  return text.length > 160 ? `${text.slice(0, 160)}… (${formatCount(text.length)} characters)` : text;
+}
 
 /** The attributes; long ones are cut. `--json` and `attrs` show them completely. */
 function attributeRows({ attrs }: ArchiveFacts): string[][] {
@@ -44,9 +48,8 @@ function attributeRows({ attrs }: ArchiveFacts): string[][] {
   let isCut = names.length > ATTRIBUTES;
   const rows = names.slice(0, ATTRIBUTES).map((name) => {
     const text = compact(JsonFloat.memberOf(attrs, name));
-    const isLong = text.length > ATTRIBUTE;
-    isCut ||= isLong;
-    const shown = isLong ? `${text.slice(0, ATTRIBUTE)}… (${formatCount(text.length)} characters)` : text;
+    const shown = cutLong(text);
+    isCut ||= shown !== text;
     return ["attribute", `${printable(name)} = ${shown}`];
   });
   if (names.length > ATTRIBUTES)

@@ -183,6 +183,19 @@ describe("verify", () => {
     const list = join(temporaryFolder(), "list");
     writeFileSync(list, `${join(tree, "a.blp")}\n\n${join(tree, "c.blp")}\n`);
     expect((await json("--files-from", list)).totals).toMatchObject({ archives: 2, damaged: 0 });
+    // As Windows writes it, and as `find -print0` does.
+    for (const [start, end] of [
+      ["\ufeff", "\r\n"],
+      ["", "\0"],
+    ]) {
+      writeFileSync(list, `${start}${join(tree, "a.blp")}${end}${join(tree, "c.blp")}${end}`);
+      expect((await json("--files-from", list)).totals).toMatchObject({ archives: 2, damaged: 0 });
+    }
+    writeFileSync(list, "\n");
+    expect(await runCli(["verify", "--files-from", list])).toMatchObject({
+      code: 2,
+      err: `superchunk: ${list}: the list names no path\n`,
+    });
     const { code, err } = await runCli(["verify"]);
     expect(code).toBe(2);
     expect(err).toContain("--files-from");

@@ -220,6 +220,14 @@ describe("ls", () => {
     expect(out).toContain(join(folder, "b.blp"));
   });
 
+  it("names a dead link that is called like an archive, and passes over others", async () => {
+    for (const name of ["prices.bcolz", "notes"]) symlinkSync("gone", join(folder, name));
+    const { code, out } = await runCli(["ls", folder]);
+    expect(code).toBe(3);
+    expect(out).toMatch(/DAMAGED .*prices\.bcolz {2}INCOMPLETE: a symbolic link to gone, where nothing is/);
+    expect(out).not.toContain("notes");
+  });
+
   it("of a folder without archives ends with 1", async () => {
     const found = await runCli(["ls", folder, "--json"]);
     expect(found.code).toBe(1);

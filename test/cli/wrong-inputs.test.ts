@@ -1,6 +1,6 @@
 /** Inputs and paths of the wrong kind: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { temporaryFolder } from "../folder.ts";
@@ -70,4 +70,32 @@ it("what a newcomer types first is answered with what to type instead", async ()
   }
   expect((await runCli(["cat", array, "--json", "--head", "2"])).out).toBe("[\n0,\n0\n]\n");
   expect(readdirSync(folder).sort()).toEqual(["a.parquet", "array"]);
+});
+
+it("an error names the path also where the library does not know it", async () => {
+  const bcolz = await runCli(["create", at("b"), "--as", "carray", "--dtype", "<f8", "--shape", "2,0"]);
+  expect([bcolz.code, bcolz.err]).toEqual([1, `superchunk: ${at("b")}: bcolz has no rows of zero bytes\n`]);
+  await runCli(["create", at("c"), "--dtype", "<f16", "--shape", "1"]);
+  const { code, out } = await runCli(["cat", at("c"), "--json"]);
+  expect([code, JSON.parse(out).error]).toMatchObject([1, { code: "UNSUPPORTED", path: at("c") }]);
+});
+
+it("a dtype of very many fields, and the names of very many columns, are shown short", async () => {
+  const dtype = JSON.stringify(Array.from({ length: 300 }, (_, i) => [`c${i}`, "<i4"]));
+  const array = await runCli(["create", at("wide"), "--dtype", dtype]);
+  expect(array.err).toMatch(/wide: struct\(300\), shape 0, no values\n$/);
+  const table = await runCli(["create", at("table"), "--as", "ctable", "--dtype", dtype]);
+  expect(table.err).toMatch(/table: 300 columns; 0 rows, no values\n$/);
+  const { out } = await runCli(["info", at("wide")]);
+  expect(out).toMatch(/^dtype .{160,180}… \([\d,]+ characters\)$/m);
+});
+
+it("a folder of other files is never overwritten by Zarr, and no message says that it could be", async () => {
+  mkdirSync(at("mine"));
+  writeFileSync(at("mine/keep.txt"), "");
+  for (const flags of [[], ["--overwrite"]]) {
+    const { code, err } = await runCli(["convert", at("array"), at("mine"), ...flags]);
+    expect([code, err]).toEqual([1, expect.stringMatching(/never overwritten; choose another\n$/)]);
+  }
+  expect(readdirSync(at("mine"))).toEqual(["keep.txt"]);
 });

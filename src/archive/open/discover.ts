@@ -77,7 +77,7 @@ export async function* findArchives(
       if (!isSuperchunkError(error)) throw error;
       // A dead link or a pipe is an archive only by its name.
       const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
-      if (isOpaque && !name.endsWith(".blp")) continue;
+      if (isOpaque && !/\.(?:blp|blz|bcolz|zarr)$/.test(name)) continue;
       // What cannot be examined (a link out of the folder, a folder without permission) must not hide the others.
       if (!isOpaque && error.code !== "UNSAFE_PATH" && error.code !== "IO") throw error;
       yield { path: key, kind: kind === "folder" ? "folder" : "file" };

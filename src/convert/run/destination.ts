@@ -239,22 +239,18 @@ export async function checkDestination(
   const names = await entryNames(store, prefix, signal);
   if (names.length === 0 || !(await holdsObjects(store, prefix, signal))) return "empty";
   if (resume) return "taken";
-  if (!overwrite) {
-    const isUnfinished = names.includes(RECORD_NAME);
+  if (!names.some((name) => ZARR_MARKS.has(name)))
     throw conflict(
       path,
-      isUnfinished
-        ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
-        : EXISTS,
+      "the destination holds files, but no Zarr hierarchy, so it is never overwritten; choose another",
     );
-  }
-  if (!names.some((name) => ZARR_MARKS.has(name))) {
-    throw conflict(
-      path,
-      "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or choose another",
-    );
-  }
-  return "taken";
+  if (overwrite) return "taken";
+  throw conflict(
+    path,
+    names.includes(RECORD_NAME)
+      ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
+      : EXISTS,
+  );
 }
 
 /** Empties a hierarchy that is being replaced. If this is interrupted, it can be replaced again, but never resumed. */
