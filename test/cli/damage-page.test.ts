@@ -97,6 +97,20 @@ describe("docs/damage.md", () => {
     expect(salvage.whole + salvage.gone).toBe(6);
   });
 
+  it("a table without __rootdirs__ is damaged, and not a folder of arrays", async () => {
+    const path = join(folder, "unnamed", "table");
+    cpSync(findFixture("ctable/bcolz-mixed").file, path, { recursive: true });
+    rmSync(join(path, "__rootdirs__"));
+    for (const name of ["unnamed", "unnamed/table"]) {
+      const { code, out } = await runCli(["verify", name]);
+      expect([name, code]).toEqual([name, 3]);
+      expect(out).toContain(
+        "error INCOMPLETE: the folder has the __attrs__ of a table or an array, but neither",
+      );
+      expect(out).toContain("they are sorted by name: superchunk repair unnamed/table DST\n");
+    }
+  });
+
   it("verify names no command if no chunk is whole", async () => {
     const path = join(folder, "gone");
     cpSync(findFixture("carray/bcolz-f8-chunks").file, path, { recursive: true });

@@ -105,7 +105,9 @@ async function isArchiveFolder(
   entries: readonly ListEntry[],
   options: OpenOptions,
 ): Promise<boolean> {
-  if (entries.some((entry) => entry.name === "__rootdirs__" && entry.kind === "object")) return true;
+  // A table that has lost its __rootdirs__ is damaged, and not a folder of arrays.
+  if (entries.some(({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object"))
+    return true;
   if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
   for await (const { name, kind } of store.list(joinKey(path, "meta"), options)) {
     if (kind === "object" && (name === "sizes" || name === "storage")) return true;

@@ -37,6 +37,12 @@ async function nothingThere(
       { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
     );
   }
+  if ((await store.stat(joinKey(path, "__attrs__"), options)) !== undefined)
+    return new SuperchunkError(
+      "INCOMPLETE",
+      'the folder has the __attrs__ of a table or an array, but neither __rootdirs__, nor meta/sizes and meta/storage. Look for a complete copy, or save its chunks with "superchunk repair"',
+      { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: "__attrs__" },
+    );
   if (await hasEntries(store, path, options)) {
     return new SuperchunkError(
       "UNSUPPORTED",

@@ -93,7 +93,7 @@ async function surveyTable(
 ): Promise<Survey> {
   const problems: string[] = [];
   const lost: string[] = [];
-  const { names, dirs } = await tableColumns(store, path, entries, problems);
+  const { names, dirs } = await tableColumns(store, path, entries, { problems, lost });
   const surveys = new Map<string, Survey>();
   for (const name of names) {
     const folder = joinKey(path, dirs[name] ?? name);
@@ -166,17 +166,18 @@ async function tableColumns(
   store: ReadableStore,
   path: string,
   entries: readonly string[],
-  problems: string[],
+  { problems, lost }: { readonly problems: string[]; readonly lost: string[] },
 ): Promise<{ readonly names: readonly string[]; readonly dirs: Readonly<Record<string, string>> }> {
   const key = joinKey(path, "__rootdirs__");
   const bytes = await store.get(key);
   try {
     if (bytes !== undefined) return parseRootdirs(bytes, store.describe(key));
-    problems.push(`${store.describe(key)} is missing; the columns are taken in the order of their names`);
+    problems.push(`${store.describe(key)} is missing`);
   } catch (error) {
     if (!isFlaw(error) || error.code === "UNSAFE_PATH") throw error;
-    problems.push(`${error.message}; the columns are taken in the order of their names`);
+    problems.push(error.message);
   }
+  lost.push("the order of the columns; they are sorted by name");
   const names: string[] = [];
   for (const name of [...entries].sort())
     if (await isArrayFolder(store, joinKey(path, name))) names.push(name);
