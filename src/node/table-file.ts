@@ -7,6 +7,7 @@ import type { StoreOptions } from "../store/types.ts";
 import { type StructType, structOf } from "../tables/column-type.ts";
 import {
   columnNamed,
+  columnReader,
   offering,
   packedRows,
   type TableFile,
@@ -94,9 +95,11 @@ export async function openTableFile(
     struct ??
     structOf(columns ? [...new Set(columns)].map((name) => columnNamed(table, name)) : table.columns);
   let carrier = given;
-  const faceOf = (own: DType, rowShape: readonly number[], read: StructType): NpyFile => {
+  const readColumn = columnReader(table, dtype);
+  const faceOf = (own: DType, rowShape: readonly number[], read: StructType, name?: string): NpyFile => {
     const rows = (options: StoreOptions = {}) => {
-      const packed = packedRows(table, read, options.signal);
+      const { signal } = options;
+      const packed = name === undefined ? packedRows(table, read, signal) : readColumn(name, signal);
       if (!(carrier?.encoder instanceof CopyingEncoder)) return packed;
       return offering(packed, table, read, {
         taker: carrier.encoder,
@@ -109,7 +112,7 @@ export async function openTableFile(
   };
   const field = (name: string): NpyFile => {
     const found = columnNamed({ columns: dtype.fields, path: location }, name);
-    return faceOf(found.dtype, found.shape, structOf([found]));
+    return faceOf(found.dtype, found.shape, structOf([found]), name);
   };
   const carry = async (target?: CarryTarget): Promise<StreamCarrier | undefined> => {
     carrier ??= await carrierOf(table, target);
@@ -118,10 +121,8 @@ export async function openTableFile(
   const left = columns
     ? []
     : table.columns.filter(({ name }) => !dtype.fields.some((each) => each.name === name));
-  const without =
-    left.length === 0
-      ? []
-      : [`left out, as the rows have no such column: ${left.map(({ name }) => name).join(", ")}`];
+  const names = left.map(({ name }) => name).join(", ");
+  const without = left.length === 0 ? [] : [`left out, as the rows have no such column: ${names}`];
   const notes = [...(table.notes ?? []), ...without];
   return { ...faceOf(dtype, [], dtype), notes, attrs: table.attrs ?? {}, field, carry };
 }

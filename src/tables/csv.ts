@@ -73,7 +73,7 @@ export async function openCsv(
       first = 0;
     }
   }
-  return { path, columns, rows, notes, read };
+  return { path, columns, rows, isText: true, notes, read };
 }
 
 /** The names of the columns. */

@@ -7,11 +7,13 @@ import { formatDType } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { ATTOSECONDS, putRow } from "../values/item-bytes.ts";
+import { fieldSize } from "../values/values.ts";
 import {
   type Attributes,
   numberOf,
   type Shaped,
   type StructType,
+  structOf,
   type TableColumn,
   type Turn,
 } from "./column-type.ts";
@@ -29,6 +31,8 @@ export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
   readonly rows: number;
+  /** True if reading some columns takes about as long as reading all. */
+  readonly isText?: true;
   /** Notes on the types that were found. */
   readonly notes?: readonly string[];
   /** User attributes, which only files of this library have. */
@@ -129,6 +133,49 @@ export async function* packedRows(
     yield bytes;
     first += length;
   }
+}
+
+/** Most bytes of columns that are kept until they are read. */
+const MOST_KEPT = 64 << 20;
+
+/**
+ * Reads columns of a struct of the table one after the other. A text is split for all columns at once, so those that follow are kept,
+ * as many as fit in memory.
+ */
+export function columnReader(
+  table: TableFile,
+  { fields }: StructType,
+): (name: string, signal: AbortSignal | undefined) => AsyncGenerator<Uint8Array> {
+  const kept = new Map<string, readonly Uint8Array[]>();
+  return async function* read(name, signal) {
+    const ready = kept.get(name);
+    kept.delete(name);
+    if (ready !== undefined) return yield* ready;
+    let bytes = 0;
+    const isKept = (field: Field): boolean => {
+      bytes += table.rows * fieldSize(field);
+      return bytes <= MOST_KEPT;
+    };
+    const first = fields.findIndex((field) => field.name === name);
+    const after = table.isText === true ? fields.slice(first + 1).filter(isKept) : [];
+    const struct = structOf([...fields.slice(first, first + 1), ...after]);
+    const found = struct.fields.map((): Uint8Array[] => []);
+    for await (const items of packedRows(table, struct, signal)) {
+      for (const [i, field] of struct.fields.entries())
+        found[i]?.push(fieldOf(items, struct.itemSize, field));
+      yield* found[0]?.splice(0) ?? [];
+    }
+    for (const [i, field] of after.entries()) kept.set(field.name, found[i + 1] ?? []);
+  };
+}
+
+function fieldOf(items: Uint8Array, itemSize: number, field: Field): Uint8Array {
+  const size = fieldSize(field);
+  if (size === itemSize) return items;
+  const out = new Uint8Array((items.length / itemSize) * size);
+  for (let from = field.offset, to = 0; to < out.length; from += itemSize, to += size)
+    for (let b = 0; b < size; b++) out[to + b] = items[from + b] as number;
+  return out;
 }
 
 /** The column with a name. Throws `NOT_FOUND`. */

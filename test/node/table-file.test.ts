@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { edit, open, openArray, openTableFile } from "../../src/node/index.ts";
+import { type StructArray, toValues } from "../../src/values/values.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -531,6 +532,24 @@ test("zipline's bars come back from Parquet as zipline stores them", async () =>
   expect(await columnOf(back, "day")).toEqual([1_388_707_200, 1_388_966_400]);
   for (const command of [["cat", "--where", "day > 2014-01-04"], ["attrs"]])
     expect(await runCli([...command, back])).toEqual(await runCli([...command, from]));
+});
+
+test("columns of CSV are the same in any order, read together or alone, and again", async () => {
+  const from = join(temporaryFolder(), "a.csv");
+  const lines = Array.from({ length: 30_000 }, (_, i) => `${i},${i / 8},2020-01-0${1 + (i % 9)},t${i % 7}`);
+  writeFileSync(from, `i,x,day,word\n${lines.join("\n")}\n`);
+  const table = await openTableFile(from);
+  const bytesOf = async (pieces: AsyncIterable<Uint8Array>): Promise<Uint8Array> => {
+    const all: Uint8Array[] = [];
+    for await (const piece of pieces) all.push(piece);
+    return Uint8Array.from(Buffer.concat(all));
+  };
+  const whole = toValues(await bytesOf(table.rows()), table.dtype) as StructArray;
+  for (const name of ["day", "word", "i", "x", "x", "day", "word", "i"]) {
+    const field = table.field(name);
+    const values = toValues(await bytesOf(field.rows()), field.dtype);
+    expect([...values], name).toEqual([...whole.field(name)]);
+  }
 });
 
 test("a file of Parquet in a codec that cannot be read is refused with the codecs that can, and damage is damage", async () => {
