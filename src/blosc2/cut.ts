@@ -100,7 +100,7 @@ export function cutOf(frame: Frame): Cut {
 function packedType({ attrs, typesize, path }: Frame): DType | undefined {
   const packed = attrs["__pack_tensor__"];
   const [kind, , name] = Array.isArray(packed) ? (packed as readonly JsonValue[]) : [];
-  if (kind !== "numpy" || typeof name !== "string") return undefined;
+  if (kind !== "numpy" || name === undefined) return undefined;
   const dtype = parseDType(name, path);
   return dtype.itemSize === typesize ? dtype : undefined;
 }

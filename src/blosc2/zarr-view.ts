@@ -359,9 +359,9 @@ export class Blosc2Store implements ReadableStore {
       const block = await HERE.encode(filled, settings);
       return Array.from({ length: count }, () => [block]);
     }
-    const header = readBlosc2Header(bytes);
+    const { blocksize, nbytes } = readBlosc2Header(bytes);
     // A chunk of a frame without dimensions can have its own block size.
-    if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
+    if (Math.min(blocksize, nbytes) !== Math.min(blockBytes, nbytes)) return this.#cutAgain(bytes);
     return (await blocksAsBlosc1(bytes)).map((block) => block?.pieces);
   }
 
