@@ -115,20 +115,11 @@ const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
 /** Plans work other than conversions. Throws `BAD_ARGUMENT` for options of conversions. */
 function planWork(
   paths: readonly string[],
-  {
-    output,
-    for: work,
-    holes,
-    scan,
-    json,
-    portable,
-    column,
-    dimensionNames,
-    allow,
-  }: PlanFlags & { readonly for: OtherWork },
+  flags: PlanFlags & { readonly for: OtherWork },
   command: Command,
   context: Context,
 ): Promise<void> {
+  const { output, for: work, holes, scan, json, portable, column, dimensionNames, allow } = flags;
   const [sources, destination] = [paths.slice(0, -1), paths.at(-1)];
   const known = ["output", "for", "json", ...OWN_OPTIONS[work]];
   const wrong = command.options.find(

@@ -109,12 +109,11 @@ function readDType(text: string): DType {
 /** Prints the final line of a conversion, after its notes. */
 export async function printResult(
   result: ConvertResult,
-  {
-    destination,
-    flags: { to, dimensionNames },
-  }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "dimensionNames"> },
+  asked: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "dimensionNames"> },
   context: Context,
 ): Promise<void> {
+  const { destination, flags } = asked;
+  const { to, dimensionNames } = flags;
   const { notes, renamed, failures, converted, failed } = result;
   // Archives found in a folder have a path below the destination.
   const isMany = to === "zarr" && result.entries[0]?.node !== "";

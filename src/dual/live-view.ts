@@ -275,8 +275,8 @@ export function liveView(
   };
 }
 
-function range(first: number, end: number): number[] {
-  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
+function* range(first: number, end: number): Generator<number> {
+  for (let i = first; i < end; i++) yield i;
 }
 
 /** What is visible as Zarr. */
@@ -318,7 +318,7 @@ function unpublishedChunks(
   { layout }: Committed,
   end: number,
 ): Iterable<number> {
-  if (view === undefined || view.committed.layout.epoch !== layout.epoch) return numbersTo(end);
+  if (view === undefined || view.committed.layout.epoch !== layout.epoch) return range(0, end);
   const { committed, known, stale } = view;
   const changed = changedChunks(committed.layout, known, layout, end);
   return stale.length === 0 ? changed : joinNumbers(stale, [...changed], end);
@@ -326,10 +326,6 @@ function unpublishedChunks(
 
 function joinNumbers(a: readonly number[], b: readonly number[], end: number): number[] {
   return [...new Set([...a, ...b])].filter((chunk) => chunk < end).sort((one, other) => one - other);
-}
-
-function* numbersTo(end: number): Generator<number> {
-  for (let i = 0; i < end; i++) yield i;
 }
 
 /**

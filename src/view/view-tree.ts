@@ -80,23 +80,17 @@ async function planOpened(open: OpenViewable, options: PlanViewOptions, key: str
 /** Documents of folders to keep. */
 const KEPT_DOCUMENTS = 64;
 
-/** The document of a folder, and the time when it was made. */
-interface FolderDocument {
-  readonly bytes: Promise<Uint8Array>;
-  readonly at: number;
-}
-
-/** An opened archive, and the time of opening. */
-interface OpenedView {
-  readonly view: Promise<NodeView>;
+/** What was opened or made, and the time. */
+interface Timed<T> {
+  readonly made: Promise<T>;
   readonly at: number;
 }
 
 function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView {
   const known = new Map<string, ViewEntry>();
   const folders = new Set<string>();
-  const opened = new Map<string, OpenedView>();
-  const documents = new Map<string, FolderDocument>();
+  const opened = new Map<string, Timed<NodeView>>();
+  const documents = new Map<string, Timed<Uint8Array>>();
   for (const entry of entries) {
     const parts = entry.node === "" ? [] : entry.node.split("/");
     for (let depth = 0; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
@@ -131,7 +125,7 @@ function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView 
       const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
       if (!mayBeOld || reading.signal?.aborted === true) throw error;
       const newer = opened.get(entry.node);
-      const reopened = newer !== undefined && (await newer.view) !== view ? newer.view : reopen(entry, key);
+      const reopened = newer !== undefined && (await newer.made) !== view ? newer.made : reopen(entry, key);
       return (await reopened).get(key, reading);
     }
   }
@@ -141,7 +135,7 @@ function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView 
     if (kept === undefined || (mustBeFresh && performance.now() - kept.at > FRESH_MS))
       return reopen(entry, key);
     keepLast(opened, entry.node, kept, KEPT_ARCHIVES);
-    return kept.view;
+    return kept.made;
   }
 
   /** `key`: the first requested key. */
@@ -150,7 +144,7 @@ function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView 
     const own = { ...options, isMember: known.size > 1 };
     const open: OpenViewable = (own) => entry.open(own);
     const view = entry.view === undefined ? planOpened(open, own, key) : entry.view(own);
-    const made = { view, at: performance.now() };
+    const made = { made: view, at: performance.now() };
     keepLast(opened, node, made, KEPT_ARCHIVES);
     view.catch(() => {
       if (opened.get(node) === made) opened.delete(node);
@@ -160,19 +154,19 @@ function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView 
 
   function folderDocument(folder: string): Promise<Uint8Array> {
     const kept = documents.get(folder);
-    if (kept !== undefined && performance.now() - kept.at <= FRESH_MS) return kept.bytes;
-    const making: FolderDocument = { bytes: makeDocument(folder), at: performance.now() };
-    const settle = (settled?: FolderDocument): void => {
+    if (kept !== undefined && performance.now() - kept.at <= FRESH_MS) return kept.made;
+    const making: Timed<Uint8Array> = { made: makeDocument(folder), at: performance.now() };
+    const settle = (settled?: Timed<Uint8Array>): void => {
       if (documents.get(folder) !== making) return;
       documents.delete(folder);
       if (settled !== undefined) documents.set(folder, settled);
     };
     keepLast(documents, folder, making, KEPT_DOCUMENTS);
-    making.bytes.then(
+    making.made.then(
       () => settle({ ...making, at: performance.now() }), // making it may take longer than it stays fresh
       () => settle(),
     );
-    return making.bytes;
+    return making.made;
   }
 
   /** The group of a folder, with the documents of all readable nodes below it, unless they are too many. */

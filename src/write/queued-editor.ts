@@ -69,12 +69,10 @@ export class OperationLine {
 /** True if rows of a stream that arrived since the last commit should be committed. */
 export function isDue(
   publish: PublishPolicy,
-  {
-    rows,
-    settings,
-  }: { readonly rows: number; readonly settings: Pick<ArraySettings, "chunklen" | "superchunklen"> },
+  now: { readonly rows: number; readonly settings: Pick<ArraySettings, "chunklen" | "superchunklen"> },
   shown: { readonly rows: number; readonly at: number },
 ): boolean {
+  const { rows, settings } = now;
   if (rows === shown.rows || publish === "flush") return rows > shown.rows;
   if (publish !== "full") return performance.now() - shown.at >= publish.everySeconds * 1000;
   const full = settings.chunklen * settings.superchunklen;

@@ -115,7 +115,6 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
         ? proceed()
         : (applyTo(inner, method, [place, ...args.slice(1)]) as ReturnType<typeof proceed>);
     },
-    onList: () => undefined,
   });
 
   async function* list(folder: string, listing?: StoreOptions): AsyncGenerator<ListEntry> {

@@ -19,7 +19,8 @@ import {
   describeFile,
   explainError,
   Handles,
-  isAbsence,
+  lstat,
+  lstatIfThere,
   openPlain,
   readFully,
   readFullySync,
@@ -119,15 +120,8 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
         const path = locate(at);
         const info = path === undefined ? undefined : lookUp(path);
         if (info === undefined) return undefined;
-        const kind = info.isFile()
-          ? "file"
-          : info.isDirectory()
-            ? "folder"
-            : info.isSymbolicLink()
-              ? "link"
-              : "other";
         return {
-          kind,
+          kind: kindOf(info),
           size: Number(info.size),
           mode: Number(info.mode) & 0o7777,
           links: Number(info.nlink),
@@ -220,12 +214,6 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
           name,
           shown: folders.describe(key),
           durableIn: folders,
-          ifAbsent: false,
-          ifVersion: undefined,
-          signal: undefined,
-          findVersion: () => undefined,
-          beforeReplace: () => undefined,
-          freeHandles: () => undefined,
           write: async (file, temporary) => {
             if (kept.length > 0) written += await keepBytes(joinPath(parent, name), temporary, file, kept);
             for (const { offset, bytes } of writes) {
@@ -242,17 +230,16 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
   };
 }
 
+function kindOf(info: fs.Stats | fs.BigIntStats): "file" | "folder" | "link" | "other" {
+  if (info.isFile()) return "file";
+  if (info.isDirectory()) return "folder";
+  return info.isSymbolicLink() ? "link" : "other";
+}
+
 /** Uses bigints, which take twice as long, only if the inode number needs them. */
 function lookUp(path: string): fs.Stats | fs.BigIntStats | undefined {
-  try {
-    const info = fs.lstatSync(path, { throwIfNoEntry: false });
-    return info === undefined || Number.isSafeInteger(info.ino)
-      ? info
-      : fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
-  }
+  const info = lstat(path);
+  return info === undefined || Number.isSafeInteger(info.ino) ? info : lstatIfThere(path);
 }
 
 /** Copies ranges of one file to another, sharing blocks if possible. Returns the bytes that had to be copied. */
@@ -265,12 +252,8 @@ async function keepBytes(
   const source = openPlain(from);
   try {
     if (await shareBlocks(from, to)) return 0;
-    const buffer = new Uint8Array(
-      Math.min(
-        PIECE,
-        kept.reduce((most, { start, end }) => Math.max(most, end - start), 0),
-      ),
-    );
+    const longest = kept.reduce((most, { start, end }) => Math.max(most, end - start), 0);
+    const buffer = new Uint8Array(Math.min(PIECE, longest));
     let copied = 0;
     for (const { start, end } of kept) {
       for (let at = start; at < end; ) {

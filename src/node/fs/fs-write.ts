@@ -339,19 +339,19 @@ export interface Publication {
   readonly shown: string;
   /** Set if the file must be durable when published: the folders that its folder belongs to. */
   readonly durableIn: Folders | undefined;
-  readonly ifAbsent: boolean;
-  readonly ifVersion: string | undefined;
-  readonly signal: AbortSignal | undefined;
+  readonly ifAbsent?: boolean;
+  readonly ifVersion?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Mark of the temporary's name, instead of a random one: 16 hexadecimal digits. */
   readonly mark?: string | undefined;
   /** Returns the version that readers see under the name now, following links. */
-  findVersion(): string | undefined;
+  findVersion?(): string | undefined;
   /** Writes the bytes into the temporary, which is empty and open for reading and writing. */
   write(file: number, path: string): Promise<unknown>;
   /** Called right before the name is replaced, to close open handles of the old file. */
-  beforeReplace(path: string): void;
+  beforeReplace?(path: string): void;
   /** Called if too many files are open; the opening is then tried once more. */
-  freeHandles(): void;
+  freeHandles?(): void;
 }
 
 /** True for the name of a temporary file of a put. */
@@ -394,7 +394,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
   const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);
   durableIn?.durability.assert(); // early, so that nothing is written in vain
-  if (publication.ifAbsent || publication.ifVersion !== undefined) checkTarget(publication, target);
+  if (publication.ifAbsent === true || publication.ifVersion !== undefined) checkTarget(publication, target);
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>
@@ -406,7 +406,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
   return {
     publish: async () => {
       await removing(giveName(temporary, target, publication));
-      if (publication.ifAbsent) await fs.promises.rm(temporary, { force: true });
+      if (publication.ifAbsent === true) await fs.promises.rm(temporary, { force: true });
       await durableIn?.sync(folder);
       return info;
     },
@@ -427,8 +427,8 @@ async function writeNew(file: number, path: string, publication: Publication): P
 async function giveName(temporary: string, target: string, publication: Publication): Promise<void> {
   publication.signal?.throwIfAborted();
   checkTarget(publication, target);
-  publication.beforeReplace(target);
-  if (publication.ifAbsent) await linkNew(temporary, target, publication.shown);
+  publication.beforeReplace?.(target);
+  if (publication.ifAbsent === true) await linkNew(temporary, target, publication.shown);
   else fs.renameSync(temporary, target);
 }
 
@@ -438,7 +438,7 @@ function openNew(path: string, publication: Publication): number {
     return fs.openSync(path, "wx+");
   } catch (error) {
     if (!isHandleShortage(error)) throw error;
-    publication.freeHandles();
+    publication.freeHandles?.();
     return fs.openSync(path, "wx+");
   }
 }
@@ -452,10 +452,10 @@ function checkTarget(publication: Publication, target: string): void {
       "a folder is there, where a file is to be written; name another place, or remove it",
       { path: shown },
     );
-  if (ifAbsent && info !== undefined) {
+  if (ifAbsent === true && info !== undefined) {
     throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown });
   }
-  if (ifVersion !== undefined) assertVersion(shown, ifVersion, publication.findVersion());
+  if (ifVersion !== undefined) assertVersion(shown, ifVersion, publication.findVersion?.());
 }
 
 /** Throws `CONFLICT` if the versions differ. */

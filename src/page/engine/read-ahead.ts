@@ -76,7 +76,6 @@ export function withReadAhead<S extends ReadableStore>(store: S): Wrapped<S> {
     onSync: () => {
       throw new SuperchunkError("UNSUPPORTED", "nothing is read at once in a page");
     },
-    onList: () => undefined,
   };
   return interceptStore(store, interceptor);
 }

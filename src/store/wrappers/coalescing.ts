@@ -73,8 +73,6 @@ export function withCoalescing<S extends ReadableStore>(
       // Only getRange gets here, so the result types match.
       return enqueue(key, range, callOptions) as ReturnType<typeof proceed>;
     },
-    onSync: (_call, proceed) => proceed(),
-    onList: () => undefined,
   };
   return interceptStore(store, interceptor);
 }

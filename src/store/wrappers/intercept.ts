@@ -25,10 +25,10 @@ export interface StoreCall {
 export interface Interceptor {
   /** Around a call that returns a promise. */
   onCall<T>(call: StoreCall, proceed: () => Promise<T>): Promise<T>;
-  /** Around `readIntoSync`. */
-  onSync<T>(call: StoreCall, proceed: () => T): T;
+  /** Around `readIntoSync`; if absent, it is passed on. */
+  onSync?<T>(call: StoreCall, proceed: () => T): T;
   /** Before a listing begins; its entries are passed on. */
-  onList(call: StoreCall): void | Promise<void>;
+  onList?(call: StoreCall): void | Promise<void>;
 }
 
 /** The members of the store contract that `S` has. Other members of `S` are not wrapped. */
@@ -52,13 +52,16 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "removeLeftovers",
 ];
 
+/** Members that reach no object, or tell of one: they are not intercepted. */
+const PASSED_ON = ["sizeOf", "explainAbsence", "unpin", "claim", "close"] as const;
+
 /** A store with the same capabilities as `store`, whose calls pass through `interceptor`. */
 export function interceptStore<S extends ReadableStore>(store: S, interceptor: Interceptor): Wrapped<S> {
   const inner: ReadableStore & Partial<WritableStore> = store;
   const wrapped: Partial<Record<keyof WritableStore, unknown>> = {
     describe: (key: string) => inner.describe(key),
     async *list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
-      await interceptor.onList({ method: "list", key: folder, args: [folder, options] });
+      await interceptor.onList?.({ method: "list", key: folder, args: [folder, options] });
       yield* inner.list(folder, options);
     },
   };
@@ -68,22 +71,20 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
     wrapped[method] = (...args: readonly unknown[]) =>
       interceptor.onCall({ method, key: firstKey(args[0]), args }, () => Reflect.apply(act, inner, args));
   }
-  if (inner.readIntoSync !== undefined) {
-    const act = inner.readIntoSync;
-    wrapped.readIntoSync = (...args: readonly unknown[]) =>
-      interceptor.onSync({ method: "readIntoSync", key: firstKey(args[0]), args }, () =>
-        Reflect.apply(act, inner, args),
-      );
-  }
+  const { readIntoSync } = inner;
+  if (readIntoSync !== undefined)
+    wrapped.readIntoSync = (...args: readonly unknown[]) => {
+      const proceed = () => Reflect.apply(readIntoSync, inner, args);
+      const call = { method: "readIntoSync", key: firstKey(args[0]), args } as const;
+      return interceptor.onSync === undefined ? proceed() : interceptor.onSync(call, proceed);
+    };
   if (inner.pinsVersions !== undefined)
     Object.defineProperty(wrapped, "pinsVersions", { enumerable: true, get: () => inner.pinsVersions });
   if (inner.readsToStat !== undefined) wrapped.readsToStat = inner.readsToStat;
-  if (inner.sizeOf !== undefined) wrapped.sizeOf = inner.sizeOf.bind(inner);
-  if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
-  if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
-  const { claim } = inner as Partial<WritableStore>;
-  if (claim !== undefined) wrapped.claim = claim.bind(inner);
-  if (inner.close !== undefined) wrapped.close = () => inner.close?.();
+  for (const method of PASSED_ON) {
+    const act: unknown = inner[method];
+    if (typeof act === "function") wrapped[method] = act.bind(inner);
+  }
   // The loop above copied just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;
 }
@@ -110,7 +111,5 @@ export function asReadOnly(store: WritableStore): Wrapped<WritableStore> {
       });
       return Promise.reject(refusal);
     },
-    onSync: (_call, proceed) => proceed(),
-    onList: () => undefined,
   });
 }

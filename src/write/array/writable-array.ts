@@ -102,19 +102,15 @@ export class WritableArray extends Editable {
   override get dtype(): DType {
     return this.#writer.settings.dtype;
   }
-  /** Includes rows that wait for `flush`. */
   override get shape(): readonly number[] {
     return [this.#writer.rows, ...this.#writer.settings.rowShape];
   }
-  /** Number of rows. */
   override get length(): number {
     return this.#writer.rows;
   }
-  /** Rows of a chunk. */
   override get chunkLength(): number {
     return this.#writer.settings.chunklen;
   }
-  /** Chunks of a full superchunk. */
   override get superchunkLength(): number {
     return this.#writer.settings.superchunklen;
   }
@@ -128,7 +124,6 @@ export class WritableArray extends Editable {
   get generation(): number {
     return this.#writer.committed.layout.generation;
   }
-  /** Bytes of superchunks written since it was opened. */
   override get bytesWritten(): number {
     return this.#writer.files.sessionBytes;
   }
@@ -262,7 +257,6 @@ export class WritableArray extends Editable {
     return this.#read((array) => array.get(selection, options));
   }
 
-  /** Reads the same as bytes: C order, stored byte order. */
   override getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
     return this.#read((array) => array.getBytes(selection, options));
   }
@@ -285,17 +279,14 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** Adds a column, with one of `values` for each row, or the default value in all. Durable when resolved. */
   override addColumn(column: NewColumn, values?: unknown): Promise<void> {
     return this.#alter((writer) => addColumn(writer, column, values));
   }
 
-  /** Renames a column. Durable when resolved. */
   override renameColumn(from: string, to: string): Promise<void> {
     return this.#alter((writer) => renameColumn(writer, from, to));
   }
 
-  /** Removes a column. Durable when resolved. */
   override deleteColumn(name: string): Promise<void> {
     return this.#alter((writer) => deleteColumn(writer, name));
   }
