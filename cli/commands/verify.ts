@@ -263,10 +263,7 @@ interface Outcome {
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
   const isDamaged = outcome.error?.isDamage ?? (outcome.report !== undefined && isWrong(outcome.report));
   return isDamaged && outcome.isUnfollowed !== true
-    ? {
-        ...outcome,
-        advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined),
-      }
+    ? { ...outcome, advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined) }
     : outcome;
 }
 

@@ -326,10 +326,7 @@ function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
 /** The given options; for absent ones, those of the earlier link. */
 export function chooseOptions(before: LinkRecord | undefined, options: LinkOptions): RecordedOptions {
   const { dtype, shape, dimensionNames } = options;
-  return {
-    ...before?.options,
-    ...defined({ dtype, shape, dimensionNames }),
-  };
+  return { ...before?.options, ...defined({ dtype, shape, dimensionNames }) };
 }
 
 /** Throws if the existing link is of another kind or another archive: it must be undone first. */

@@ -92,13 +92,6 @@ function wrong(
   return new SuperchunkError(
     "BAD_FIELD",
     `the zlib stream at byte ${offset} gives ${found}; expected ${expected}. The metadata are damaged; look for another copy`,
-    {
-      path,
-      offset,
-      field: "metadata",
-      expected,
-      found,
-      ...(cause === undefined ? {} : { cause }),
-    },
+    { path, offset, field: "metadata", expected, found, ...(cause === undefined ? {} : { cause }) },
   );
 }

@@ -183,11 +183,7 @@ function limit(path: string, most: string): SuperchunkError {
   return new SuperchunkError(
     "LIMIT",
     `the dtype is a Python literal of more than ${most}, which superchunk does not read`,
-    {
-      path,
-      field: "dtype",
-      expected: `at most ${most}`,
-    },
+    { path, field: "dtype", expected: `at most ${most}` },
   );
 }
 

@@ -86,10 +86,7 @@ async function* piecesOf(
       throw new SuperchunkError(
         "INCOMPLETE",
         "the superchunk is missing or too short, so it cannot be moved",
-        {
-          path: store.describe(key),
-          field: "superchunk",
-        },
+        { path: store.describe(key), field: "superchunk" },
       );
     yield piece;
   }

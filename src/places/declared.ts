@@ -70,11 +70,7 @@ export function checkPlacing(placing: Placing): Placing {
       throw new SuperchunkError(
         "UNSUPPORTED",
         `place "${name}": superchunks are not kept at ${schemeOf(prefix)}://`,
-        {
-          field: "place",
-          expected: SCHEMES.join(", "),
-          found: schemeOf(prefix),
-        },
+        { field: "place", expected: SCHEMES.join(", "), found: schemeOf(prefix) },
       );
     const isWhole = prefix.endsWith("/") && !/^(?!file:)[a-z0-9+.-]+:\/\/\/?$/.test(prefix);
     if (!isWhole || /[?#]/.test(prefix))
@@ -181,8 +177,5 @@ export function checkLocation(location: string): string {
 function badLocation(location: string, reason: string, code: "BAD_FIELD" | "UNSAFE_PATH"): SuperchunkError {
   // A password must not reach a log through the message.
   const shown = location.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, "$1***@").replace(/\?.*$/s, "?…");
-  return new SuperchunkError(code, `the location "${shown}" ${reason}`, {
-    field: "location",
-    found: shown,
-  });
+  return new SuperchunkError(code, `the location "${shown}" ${reason}`, { field: "location", found: shown });
 }

@@ -454,9 +454,5 @@ function lineOfFailure({ sources }: SharedPlan, source: number, failure: Failure
 }
 
 function noSums(): TaskSums {
-  return {
-    ...{ copied: 0, padded: 0, recoded: 0, restreamed: 0, oddTypesize: 0 },
-    bytes: 0,
-    notes: [],
-  };
+  return { ...{ copied: 0, padded: 0, recoded: 0, restreamed: 0, oddTypesize: 0 }, bytes: 0, notes: [] };
 }

@@ -108,10 +108,7 @@ function unreachable(error: unknown, lost: unknown): SuperchunkError {
   return new SuperchunkError(
     "IO",
     `the queue's server fails: ${reason}; is it running, and is the address right?`,
-    {
-      field: "queue",
-      cause: error,
-    },
+    { field: "queue", cause: error },
   );
 }
 

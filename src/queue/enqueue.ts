@@ -110,10 +110,7 @@ async function readyToAdd(queue: Queue<QueueJob, JobOutcome>, id: string): Promi
   throw new SuperchunkError(
     "CONFLICT",
     "the plan is just being finished; look at its status, and try again after that",
-    {
-      field: "queue",
-      found: state,
-    },
+    { field: "queue", found: state },
   );
 }
 

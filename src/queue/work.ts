@@ -209,11 +209,7 @@ class OpenPlans {
       throw new SuperchunkError(
         "UNSUPPORTED",
         "the job's plan was replaced by another one; put that into the queue again",
-        {
-          path: location,
-          expected: id,
-          found: runner.plan.id,
-        },
+        { path: location, expected: id, found: runner.plan.id },
       );
     });
     this.#open.set(id, opening);

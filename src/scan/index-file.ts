@@ -70,23 +70,13 @@ export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<s
     throw new SuperchunkError(
       "BAD_MAGIC",
       `the file does not begin as an index does; "superchunk index" makes it again`,
-      {
-        path,
-        offset: 0,
-        expected: `superchunk-index ${VERSION}`,
-        found: start.slice(0, 16),
-      },
+      { path, offset: 0, expected: `superchunk-index ${VERSION}`, found: start.slice(0, 16) },
     );
   if (Number(version) !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `the index has version ${version}, and this program knows ${VERSION}`,
-      {
-        path,
-        field: "version",
-        expected: VERSION,
-        found: Number(version),
-      },
+      { path, field: "version", expected: VERSION, found: Number(version) },
     );
   const body = bytes.subarray(line.length);
   const found = hex32(await crc32c(body));
@@ -94,12 +84,7 @@ export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<s
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
       `the crc32c of the index is ${found}, and its first line says ${sum}; "superchunk index" makes it again`,
-      {
-        path,
-        field: "crc32c",
-        expected: sum,
-        found,
-      },
+      { path, field: "crc32c", expected: sum, found },
     );
   let json: unknown;
   try {

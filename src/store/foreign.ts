@@ -38,9 +38,7 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     "a store has get, getRange, stat and list, or zarrita's get and getRange",
-    {
-      found: typeof store,
-    },
+    { found: typeof store },
   );
 }
 

@@ -169,10 +169,6 @@ export function checkPart(sent: ContentRange, range: ByteRange, path: string): v
   throw new SuperchunkError(
     "IO",
     `the server sent bytes ${first} to ${last} of ${total ?? "?"}, not the range asked for`,
-    {
-      path,
-      expected: formatRange(range),
-      found: `bytes ${first}-${last}/${total ?? "*"}`,
-    },
+    { path, expected: formatRange(range), found: `bytes ${first}-${last}/${total ?? "*"}` },
   );
 }

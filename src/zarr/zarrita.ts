@@ -152,11 +152,7 @@ export async function writeFromZarrita(
     throw new SuperchunkError(
       "UNSUPPORTED",
       `zarrita's data type ${source.dtype} is not written; numbers and bool are`,
-      {
-        path: store.describe(path),
-        field: "data_type",
-        found: source.dtype,
-      },
+      { path: store.describe(path), field: "data_type", found: source.dtype },
     );
   }
   const { fillValue, ...rest } = options.specification ?? {};

@@ -222,9 +222,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     return new SuperchunkError(
       "UNSUPPORTED",
       `the chunks are those of the columns ${this.columnNames.join(", ")}: ask each of them`,
-      {
-        path: this.shownPath,
-      },
+      { path: this.shownPath },
     );
   }
 

@@ -42,9 +42,7 @@ export async function verifySequence(context: VerifyContext, options: LongOption
       tally.warn(
         "LEFTOVER",
         "the object does not belong to the archive any more (left over from a trim, or another program's)",
-        {
-          path: sequence.store.describe(name),
-        },
+        { path: sequence.store.describe(name) },
       );
     }
   });

@@ -405,14 +405,7 @@ function offsetAfterEnd(found: number, at: number, chunk: number, place: Offsets
   return new SuperchunkError(
     "TRUNCATED",
     `the offset at byte ${at} puts the chunk at byte ${found}, but the file ends at byte ${fileSize}. The file is truncated, or the offset is damaged; look for a complete copy`,
-    {
-      path,
-      offset: at,
-      chunk,
-      field: "offset",
-      expected: `at most ${fileSize - SMALLEST_CHUNK}`,
-      found,
-    },
+    { path, offset: at, chunk, field: "offset", expected: `at most ${fileSize - SMALLEST_CHUNK}`, found },
   );
 }
 

@@ -187,9 +187,7 @@ export function describeValues(
   const { attrs, shape } = source;
   const stored = storedNames(attrs, shape.length);
   const names = given?.length === shape.length ? given : stored;
-  const own: JsonObject = {
-    ...defined({ dtype: type.original, name: originalName }),
-  };
+  const own: JsonObject = { ...defined({ dtype: type.original, name: originalName }) };
   const { attributes, notes } = addAttributes(attrs, {
     ...type.attributes,
     ...(Object.keys(own).length > 0 ? { [OWN_ATTRIBUTE]: own } : {}),

@@ -21,9 +21,7 @@ export const ARROW: ColumnFormat = {
   holdsTables: true,
   settings: typeSettings,
   whyRecoded: () => undefined,
-  describe: (column, piece, options) => ({
-    notes: tableColumn(column, piece, options).schema.notes,
-  }),
+  describe: (column, piece, options) => ({ notes: tableColumn(column, piece, options).schema.notes }),
   arrange: async (piece, options) => [await withMinutes(piece, options)],
 
   async write(piece, context) {

@@ -291,12 +291,7 @@ function describePiece(
     const count = chunks?.stored.nchunks ?? 0;
     const done = described?.action ?? (reason === undefined ? "copy" : "recode");
     const action = refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : done;
-    const run: ChunkRun = {
-      first: 0,
-      count,
-      action: done,
-      ...(reason === undefined ? {} : { reason }),
-    };
+    const run: ChunkRun = { first: 0, count, action: done, ...(reason === undefined ? {} : { reason }) };
     return {
       node: piece.table === undefined ? piece.key : joinKey(piece.key, name),
       source: path,

@@ -108,9 +108,7 @@ async function serviceOf(module: Module, { endpoint, anonymous }: BucketAccess):
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         "AZURE_STORAGE_CONNECTION_STRING is not a connection string",
-        {
-          field: "AZURE_STORAGE_CONNECTION_STRING",
-        },
+        { field: "AZURE_STORAGE_CONNECTION_STRING" },
       );
     }
   }

@@ -234,9 +234,7 @@ async function atSite<T>(path: string, use: (site: LinkSite) => Promise<T>): Pro
     throw new SuperchunkError(
       "NOT_FOUND",
       "the folder does not exist; name the folder that is the Zarr array",
-      {
-        path,
-      },
+      { path },
     );
   }
   const target = new FileStore(root);

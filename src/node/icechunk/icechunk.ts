@@ -139,10 +139,7 @@ async function storageOf(
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       "Icechunk needs the name of the account: set AZURE_STORAGE_ACCOUNT",
-      {
-        path: location,
-        field: "AZURE_STORAGE_ACCOUNT",
-      },
+      { path: location, field: "AZURE_STORAGE_ACCOUNT" },
     );
   const type = secret === "AZURE_STORAGE_KEY" ? "AccessKey" : "SasToken";
   const field0 = { type, field0: process.env[secret ?? ""] ?? "" } as const;

@@ -87,10 +87,7 @@ export async function serveView(
   const found = await locateEntries(
     paths,
     { signal, openPlace },
-    {
-      isOther,
-      sets: page === "only" ? undefined : { allow: options.allow ?? [] },
-    },
+    { isOther, sets: page === "only" ? undefined : { allow: options.allow ?? [] } },
   );
   const view = zarrTreeView(found.entries, { portable, encoder });
   // The page reads stored bytes, which a set of references does not have. For it, browsers get a list of its nodes.

@@ -268,9 +268,7 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `container "${name}" needs an endpoint: https://ACCOUNT.blob.core.windows.net. In Node.js AZURE_STORAGE_ACCOUNT names the account too`,
-    {
-      field: "endpoint",
-    },
+    { field: "endpoint" },
   );
 }
 

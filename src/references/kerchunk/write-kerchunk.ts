@@ -250,9 +250,7 @@ async function assertFree(
   throw new SuperchunkError(
     "CONFLICT",
     "a set of references exists here; remove it, or replace it with {overwrite: true}",
-    {
-      path: target.describe(key),
-    },
+    { path: target.describe(key) },
   );
 }
 

@@ -86,10 +86,7 @@ export async function deleteColumn(store: WritableStore, path: string, name: str
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `"${name}" is the only column, and bcolz opens no table without one`,
-      {
-        path: store.describe(path),
-        field: name,
-      },
+      { path: store.describe(path), field: name },
     );
   }
   await commitColumns(
