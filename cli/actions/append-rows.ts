@@ -121,13 +121,12 @@ function fieldInputs(
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
 ): ColumnInput[] {
   const { npy } = input;
-  if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
+  if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1)
     throw wrongUse(
       "input",
       "rows of a table come from a .npy file of a structured dtype, from a table (.parquet, .arrow, .feather, .csv), or from NAME=FILE for each column",
       { path: input.name },
     );
-  }
   return npy.dtype.fields.map((field) => {
     const shown = { ...npy, dtype: field.dtype, shape: [0, ...field.shape], order: "C" as const };
     const column = columns.get(field.name);
@@ -149,9 +148,8 @@ async function fileInputs(
     const at = text.indexOf("=");
     const name = text.slice(0, at);
     const file = text.slice(at + 1);
-    if (at < 1 || file === "-") {
+    if (at < 1 || file === "-")
       throw wrongUse("input", `"${text}" is not NAME=FILE with a file for a column`, { found: text });
-    }
     const input = await openRows(file, asBytes, context);
     const column = columns.get(name);
     if (column !== undefined) checkRows(input, column.dtype, column.shape.slice(1));

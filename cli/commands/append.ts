@@ -111,23 +111,21 @@ async function append(
       return await appendToColumns(archive, path, inputs, flags, context);
     }
     const [input] = inputs;
-    if (input === undefined || inputs.length > 1) {
+    if (input === undefined || inputs.length > 1)
       throw wrongUse("input", "one input is appended at a time, but for the columns of a table", {
         expected: 1,
         found: inputs.length,
       });
-    }
     const { publish, shared, lease, ...others } = flags;
     if (archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish, shared, lease });
     if (lease !== undefined && shared !== true) throw wrongUse("lease", "--lease is for --shared", { path });
     if (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk")
       return await appendToFile(archive, path, input, flags, context);
     refuseFileOptions(path, others);
-    if (archive.kind === "bytes") {
+    if (archive.kind === "bytes")
       throw new SuperchunkError("UNSUPPORTED", "a superchunk alone is not appended to; append to its array", {
         path,
       });
-    }
     await appendToArray(archive, path, input, flags, context);
   });
 }

@@ -331,11 +331,10 @@ function valueSourcesOf(archive: Chosen, slice: string | undefined): ValueSource
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
   const { length } = archive;
-  if (archive.kind === "group" && archive.names.length === 0) {
+  if (archive.kind === "group" && archive.names.length === 0)
     throw new SuperchunkError("BAD_ARGUMENT", "the group holds no arrays, and so no values to print", {
       path: archive.store.describe(archive.path),
     });
-  }
   if (length === undefined) {
     const isDeep = archive.kind === "group" && archive.names.some((name) => name.includes("/"));
     const are = isDeep ? "not all directly in it" : "not of one length";

@@ -121,9 +121,8 @@ async function publish(
   const { store, path: key } = locateTarget(out, "file");
   const force = options.force === true;
   await closing(store, async () => {
-    if (!force && (await store.stat(key)) !== undefined) {
+    if (!force && (await store.stat(key)) !== undefined)
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
-    }
     await store.put(key, contents(archive, out, long), { ifAbsent: !force, signal: long.signal });
   });
 }

@@ -84,12 +84,11 @@ Examples:
       const paths = [...(await readFilesFrom(flags.filesFrom, context)), ...typed];
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
-      if (destination === undefined || sources.length === 0) {
+      if (destination === undefined || sources.length === 0)
         throw wrongUse(
           "dst",
           "virtualize needs what to refer to and where to write: superchunk virtualize SRC... DST",
         );
-      }
       for (const path of paths) refuseEmptyPath(path);
       return virtualizeTo(sources, destination, flags, context);
     });

@@ -22,11 +22,10 @@ export function parseSelection(text: string, ndim: number): Selection {
   const entries = parts.filter((part) => part !== "...").map(parseEntry);
   const ellipses = parts.length - entries.length;
   if (ellipses > 1) throw new InvalidArgumentError(`"${text}" has more than one "..."`);
-  if (entries.length > ndim) {
+  if (entries.length > ndim)
     throw new InvalidArgumentError(
       `"${text}" has ${entries.length} entries, the values have ${formatPlural(ndim, "dimension")}`,
     );
-  }
   if (ellipses === 0) return entries;
   const at = parts.indexOf("...");
   return [...entries.slice(0, at), ...Array<null>(ndim - entries.length).fill(null), ...entries.slice(at)];
@@ -46,17 +45,11 @@ export function parseSliceOption(text: string, ndim: number, path: string): Sele
 function parseEntry(part: string): number | Slice {
   if (INTEGER.test(part)) return toInteger(part, part);
   const bounds = part.split(":").map((bound) => bound.trim());
-  if (
-    bounds.length < 2 ||
-    bounds.length > 3 ||
-    !bounds.every((bound) => bound === "" || INTEGER.test(bound))
-  ) {
+  if (bounds.length < 2 || bounds.length > 3 || !bounds.every((bound) => bound === "" || INTEGER.test(bound)))
     throw new InvalidArgumentError(`"${part}" is neither an index nor start:stop:step`);
-  }
   const [start, stop, step] = bounds.map((bound) => (bound === "" ? null : toInteger(bound, part)));
-  if (step !== undefined && step !== null && step < 1) {
+  if (step !== undefined && step !== null && step < 1)
     throw new InvalidArgumentError(`"${part}" has the step ${step}; steps are 1 or more`);
-  }
   return { start: start ?? null, stop: stop ?? null, step: step ?? null };
 }
 

@@ -77,18 +77,16 @@ export function parseSize(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim());
   const unit = SIZE_UNITS[(match?.[2] ?? "?").toLowerCase()];
   const bytes = match === null || unit === undefined ? Number.NaN : Math.round(Number(match[1]) * unit);
-  if (!Number.isSafeInteger(bytes) || bytes < 1) {
+  if (!Number.isSafeInteger(bytes) || bytes < 1)
     throw new InvalidArgumentError("Expected a size such as 128MiB, 1.5G or 4096.");
-  }
   return bytes;
 }
 
 /** A whole number of at least 1. Throws commander's `InvalidArgumentError`. */
 export function parseCount(text: string): number {
   const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count) || count < 1) {
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count) || count < 1)
     throw new InvalidArgumentError("Expected a whole number of at least 1.");
-  }
   return count;
 }
 
@@ -108,9 +106,8 @@ export function isBucketAddress(path: string): boolean {
 /** A typed shape: `1000,256` or `1000x256`. */
 export function parseShape(text: string): readonly number[] {
   const shape = text.split(/[,x]/).map((part) => part.trim());
-  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
+  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part))))
     throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
-  }
   return shape.map(Number);
 }
 

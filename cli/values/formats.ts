@@ -152,13 +152,12 @@ export async function printCsv(
   options: LongOptions,
 ): Promise<void> {
   const [first] = sources;
-  if (first !== undefined && sources.length === 1 && first.shape.length > 2) {
+  if (first !== undefined && sources.length === 1 && first.shape.length > 2)
     throw wrongUse(
       "format",
       `csv has rows and columns, the values have ${first.shape.length} dimensions; choose two of them with --slice, or use --format json or npy`,
       { expected: "at most 2 dimensions", found: first.shape.length },
     );
-  }
   await out.line(csvLine(sources.flatMap(headerOf).map(csvCell)));
   const rows = Math.min(...sources.map((source) => source.rows));
   // Few rows, which the garbage collector need not copy.

@@ -148,13 +148,12 @@ export interface Allocation {
 /** Allocates memory for a result. Throws `LIMIT` if the engine has none, `UNSUPPORTED` if it has no shared memory. */
 export function allocate(length: number, { path, shared = false }: Allocation = {}): Uint8Array {
   const place = path === undefined ? {} : { path };
-  if (shared && typeof SharedArrayBuffer === "undefined") {
+  if (shared && typeof SharedArrayBuffer === "undefined")
     throw new SuperchunkError(
       "UNSUPPORTED",
       "this engine has no shared memory (browsers allow it only for cross-origin isolated pages); read without shared",
       { ...place, field: "shared" },
     );
-  }
   try {
     return shared ? new Uint8Array(new SharedArrayBuffer(length)) : new Uint8Array(length);
   } catch (cause) {

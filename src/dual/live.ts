@@ -289,20 +289,18 @@ async function prepareLive(
 }> {
   const { root } = writer;
   const record = joinKey(root.path, LINK_RECORD);
-  if ((await root.store.stat(record)) !== undefined) {
+  if ((await root.store.stat(record)) !== undefined)
     throw new SuperchunkError("CONFLICT", 'it is linked as it was; "superchunk unlink" it first', {
       path: root.store.describe(record),
       field: "zarr",
     });
-  }
   const settings = { ...writer.settings, zarr: true };
-  if (settings.reserve !== undefined) {
+  if (settings.reserve !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "its chunks have a reserve to be changed in place, which the shards of a Zarr array cannot be; make an array without",
       { path: root.store.describe(root.path), field: "reserve" },
     );
-  }
   await liveViews({ files }).check(root, settings);
   const documents = new LiveDocuments(root, settings, layOutColumns(root.path, settings));
   const columns = documents.columns.map(

@@ -452,21 +452,19 @@ export async function assertOwnNames(
   const path = files.describe(data);
   if (facts === undefined)
     throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path });
-  if (facts.kind !== "file") {
+  if (facts.kind !== "file")
     throw new SuperchunkError(
       "UNSUPPORTED",
       "it is not a file but a link to one elsewhere, which must not be changed; replace it by the file, or convert instead",
       { path, expected: "a file", found: facts.kind },
     );
-  }
   const own = link?.kind === "file" && link.identity === facts.identity ? 2 : 1;
-  if (facts.links > own) {
+  if (facts.links > own)
     throw new SuperchunkError(
       "CONFLICT",
       `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; make it an independent copy ("cp" it and rename the copy over it), or link with copies (--link copy)`,
       { path, field: "hard links", expected: own, found: facts.links },
     );
-  }
   return facts;
 }
 

@@ -120,12 +120,11 @@ function placeShards(job: ArrayJob, files: readonly DataFile[]): LinkedShard[] {
   if (layout === undefined) return [];
   return files.map((file, shard) => {
     const range = shardCells(layout.shards, shard);
-    if (range.first !== file.first || range.end !== file.first + file.chunks.length) {
+    if (range.first !== file.first || range.end !== file.first + file.chunks.length)
       throw unlinkable(
         source.archive.store.describe(file.key),
         `its chunks ${file.first} to ${file.first + file.chunks.length - 1} do not make a shard of whole rows of the shape [${source.shape.join(", ")}]`,
       );
-    }
     return {
       job,
       layout,
@@ -228,12 +227,11 @@ function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: reado
 async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined): Promise<DataFile[]> {
   const chunks: ChunkInfo[] = [];
   for await (const chunk of archive.listChunks({ digests: false, signal })) {
-    if (chunk.compressor === "snappy" && !chunk.memcpyed) {
+    if (chunk.compressor === "snappy" && !chunk.memcpyed)
       throw unlinkable(
         archive.store.describe(chunk.key),
         `chunk ${chunk.index} is compressed with snappy, which zarr-python cannot decode`,
       );
-    }
     chunks.push(chunk);
   }
   return groupByFile(archive, chunks).flatMap((group) => {
@@ -312,12 +310,11 @@ async function describeOddities(
   for (const { key, chunks, digestLength: digest, header: known } of files) {
     const header = known ?? (await readFileHeader(archive, key));
     const path = archive.store.describe(key);
-    if (header.nchunks < 0) {
+    if (header.nchunks < 0)
       throw unlinkable(
         path,
         "its header does not say how many chunks it has, so that readers walk to its end and would take what is added for chunks",
       );
-    }
     const isWalkable = chunks.every((chunk, i) => {
       const before = chunks[i - 1];
       return before === undefined || chunk.offset === before.offset + before.ctbytes + digest;

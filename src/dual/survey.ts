@@ -160,13 +160,12 @@ async function compareDocuments(
   let isPublished = false;
   for (const [key, bytes] of documents) {
     const stored = await getIfThere(target, key, { signal });
-    if (stored !== undefined && before?.documents.includes(key) !== true) {
+    if (stored !== undefined && before?.documents.includes(key) !== true)
       throw new SuperchunkError(
         "CONFLICT",
         `it exists already, and no link made it; ${files.describe(ROOT)} seems to be a separate Zarr array`,
         { path: target.describe(key) },
       );
-    }
     if (!isEqual(stored, bytes)) unlike.push([key, bytes]);
     isPublished = stored !== undefined; // the root's comes last
   }
@@ -207,13 +206,12 @@ async function surveyShard(
   const path = files.describe(places.data);
   const isOurs = recorded?.link === shard.link || before?.files.some(({ link }) => link === shard.link);
   const link = hasFolder ? await files.inspect(places.shard) : undefined;
-  if (link !== undefined && isOurs !== true) {
+  if (link !== undefined && isOurs !== true)
     throw new SuperchunkError(
       "CONFLICT",
       "it exists already, and no link made it; remove it, or link elsewhere",
       { path: files.describe(places.shard) },
     );
-  }
   const isCopy = kind === "copy";
   const facts = isCopy ? await factsOf(site, places.data) : await assertOwnNames(site, places.data, link);
   const former =

@@ -38,12 +38,11 @@ export async function unlinkArchive(
   const { target, files } = site;
   const { signal } = options;
   const record = await readLinkRecord(target, signal);
-  if (record === undefined) {
+  if (record === undefined)
     throw new SuperchunkError("NOT_FOUND", "nothing is linked here: found no record of a link", {
       path: target.describe(LINK_RECORD),
       field: LINK_RECORD,
     });
-  }
   const { files: recorded, gone } = await followMoves(site, record);
   const undone = await undoFiles(site, record.kind, recorded, async () => {
     for (const key of [...record.documents].reverse()) await target.delete(key, { signal });

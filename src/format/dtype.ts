@@ -161,12 +161,10 @@ export function parseFieldList(list: readonly JsonValue[], path: string, parse: 
 /** Parses `{names, formats, offsets?, itemsize?, titles?, aligned?}`: fields anywhere in the item. [FD.4-03] */
 export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType): DType {
   const { names, formats, offsets, itemsize } = dict;
-  if (!Array.isArray(names) || !Array.isArray(formats) || names.length !== formats.length) {
+  if (!Array.isArray(names) || !Array.isArray(formats) || names.length !== formats.length)
     throw badDType(dict, path, "as many names as formats");
-  }
-  if (offsets !== undefined && (!Array.isArray(offsets) || offsets.length !== names.length)) {
+  if (offsets !== undefined && (!Array.isArray(offsets) || offsets.length !== names.length))
     throw badDType(dict, path, "as many offsets as names");
-  }
   const fields: Field[] = [];
   let end = 0;
   names.forEach((label: JsonValue, i) => {
@@ -177,13 +175,12 @@ export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType
   });
   const itemSize = itemsize === undefined ? end : parseCount(itemsize, path, "an itemsize");
   if (itemSize < end) throw badDType(dict, path, `an itemsize of at least ${end}, where its last field ends`);
-  if (dict["aligned"] === true && offsets === undefined) {
+  if (dict["aligned"] === true && offsets === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the dtype is aligned but has no offsets, so its layout is unknown",
       { path, field: "dtype" },
     );
-  }
   return structOf(fields, itemSize, path);
 }
 
@@ -274,13 +271,12 @@ export function parseDType(stored: JsonValue, path: string): DType {
 }
 
 function parseNested(stored: JsonValue, path: string, depth: number, budget: FieldBudget): DType {
-  if (depth > MAX_DTYPE_DEPTH) {
+  if (depth > MAX_DTYPE_DEPTH)
     throw new SuperchunkError(
       "LIMIT",
       `the dtype has more than ${MAX_DTYPE_DEPTH} levels, which superchunk does not read`,
       { path, field: "dtype", expected: `at most ${MAX_DTYPE_DEPTH} levels` },
     );
-  }
   const nested = (value: JsonValue): DType => parseNested(value, path, depth + 1, budget);
   if (typeof stored === "string") {
     const text = stored.trim();
@@ -298,13 +294,12 @@ function parseNested(stored: JsonValue, path: string, depth: number, budget: Fie
     takeFields(budget, Array.isArray(dict["names"]) ? dict["names"].length : 0, path);
     return parseFieldDict(dict, path, nested);
   }
-  if (Array.isArray(stored)) {
+  if (Array.isArray(stored))
     throw new SuperchunkError("UNSUPPORTED", "the dtype is a sub-array by itself, which numpy never stores", {
       path,
       field: "dtype",
       found: stored,
     });
-  }
   throw badDType(stored, path, "a string, a list of fields or a dict");
 }
 

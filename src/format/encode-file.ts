@@ -86,13 +86,12 @@ export async function encodeSection(value: JsonInput, options: SectionOptions = 
   const packed = options.codec === "none" ? text : deflateZlib(text, level);
   const stored = packed.length > text.length ? text : packed; // [FM.1-08]
   const maxMetaSize = options.maxMetaSize ?? text.length * 10;
-  if (stored.length > maxMetaSize) {
+  if (stored.length > maxMetaSize)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the metadata take ${stored.length} bytes, but there is room for ${maxMetaSize} only`,
       { field: "max-meta-size", expected: `at least ${stored.length}`, found: maxMetaSize },
     );
-  }
   const sum = await digest(checksum, stored);
   const table = SECTION_HEADER;
   const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + sum.length);
@@ -118,13 +117,12 @@ export function encodeOffsets(values: ArrayLike<number>): Uint8Array {
   const view = new DataView(bytes.buffer);
   for (let i = 0; i < values.length; i++) {
     const value = values[i] ?? UNUSED;
-    if (!Number.isSafeInteger(value) || value < UNUSED) {
+    if (!Number.isSafeInteger(value) || value < UNUSED)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `offset ${i} is ${value}, which is neither an offset nor -1`,
         { chunk: i, field: "offset", found: value },
       );
-    }
     view.setUint32(i * OFFSET_LENGTH, value === UNUSED ? 0xffff_ffff : value % 0x1_0000_0000, true);
     view.setInt32(i * OFFSET_LENGTH + 4, value === UNUSED ? -1 : Math.floor(value / 0x1_0000_0000), true);
   }

@@ -78,9 +78,8 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   });
   if (shape.length === 0 || shape.length > MAX_DIMENSIONS)
     throw badStored(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
-  if (!Number.isSafeInteger(elementsOf(shape))) {
+  if (!Number.isSafeInteger(elementsOf(shape)))
     throw badStored(path, "shape", "at most 2^53 - 1 values", raw["shape"]);
-  }
   return {
     shape,
     ...defined({ nbytes: optionalCount(raw, "nbytes", path), cbytes: optionalCount(raw, "cbytes", path) }),

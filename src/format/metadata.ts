@@ -55,13 +55,12 @@ export function decodeSectionHeader(bytes: Uint8Array, path: string, at: number)
   const table = SECTION_HEADER;
   const reader = new ByteReader(bytes, path, at);
   reader.need(0, SECTION_HEADER_LENGTH, "the metadata section's header");
-  if (metadataKind(bytes) !== "bloscpack") {
+  if (metadataKind(bytes) !== "bloscpack")
     throw bad("BAD_MAGIC", reader, table.magic.at, {
       field: "the metadata section's magic",
       expected: '"JSON" and four zero bytes',
       found: "other bytes",
     });
-  }
   const options = reader.uint8(table.options.at);
   if (options !== 0)
     throw bad("BAD_FIELD", reader, table.options.at, {

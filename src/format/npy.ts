@@ -38,30 +38,27 @@ export function isNpy(bytes: Uint8Array): boolean {
 export function npyHeaderLength(bytes: Uint8Array, path: string): number {
   const reader = new ByteReader(bytes, path);
   reader.need(0, 10, "the .npy header");
-  if (!isNpy(bytes)) {
+  if (!isNpy(bytes))
     throw new SuperchunkError(
       "BAD_MAGIC",
       'the file does not start with 93 "NUMPY", so it is not a .npy file',
       { path, offset: 0, field: "magic" },
     );
-  }
   const version = reader.uint8(6, "version");
-  if (version < 1 || version > 3) {
+  if (version < 1 || version > 3)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `the .npy version at byte 6 is ${version}; versions 1 to 3 are read`,
       { path, offset: 6, field: "version", expected: "1 to 3", found: version },
     );
-  }
   const length =
     version === 1 ? 10 + reader.uint8(8) + 256 * reader.uint8(9) : 12 + reader.uint32(8, "header length");
-  if (length > MAX_HEADER) {
+  if (length > MAX_HEADER)
     throw new SuperchunkError(
       "LIMIT",
       `the .npy header has ${length} bytes; at most ${MAX_HEADER} are read`,
       { path, offset: 8, field: "header length", expected: MAX_HEADER, found: length },
     );
-  }
   return length;
 }
 
@@ -79,12 +76,11 @@ export function decodeNpyHeader(bytes: Uint8Array, path: string): NpyHeader {
   if (typeof fortran !== "boolean") throw bad(path, "fortran_order", "True or False", fortran);
   if (!isShape(shape)) throw bad(path, "shape", "a tuple of lengths", shape);
   const dtype = parseDType(descr, path);
-  if (dtype.kind === "object") {
+  if (dtype.kind === "object")
     throw new SuperchunkError("UNSUPPORTED", "the .npy file holds Python pickles, which are never read", {
       path,
       field: "descr",
     });
-  }
   return { dtype, shape, order: fortran ? "F" : "C", dataAt };
 }
 
@@ -146,11 +142,10 @@ function padded(textLength: number, start: number): number {
 
 /** The dtype as numpy's `descr`, a Python literal; gaps between fields are unnamed raw bytes, as in numpy. */
 function describe(dtype: DType): string {
-  if (dtype.kind === "object") {
+  if (dtype.kind === "object")
     throw new SuperchunkError("UNSUPPORTED", "dtype object holds Python pickles, which are never read", {
       field: "dtype",
     });
-  }
   if (dtype.kind !== "struct") return quotePython(String(formatDType(dtype)));
   const parts: string[] = [];
   let at = 0;
@@ -158,13 +153,12 @@ function describe(dtype: DType): string {
     if (to > at) parts.push(`('', '|V${to - at}')`);
   };
   for (const field of dtype.fields) {
-    if (field.offset < at) {
+    if (field.offset < at)
       throw new SuperchunkError(
         "UNSUPPORTED",
         `field "${field.name}" overlaps another or is out of order, which .npy cannot say`,
         { field: field.name },
       );
-    }
     skip(field.offset);
     parts.push(describeField(field));
     at = field.offset + elementsOf(field.shape) * field.dtype.itemSize;

@@ -202,13 +202,12 @@ async function* rowsOfFortranStream(
     yield* rowsOfFortran(fromBytes(joinBytes(pieces)), header, signal);
     return;
   }
-  if (store.readIntoSync === undefined) {
+  if (store.readIntoSync === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the .npy file is in Fortran order, and too large to be turned in memory, and this store cannot read many small parts; save it in C order (numpy.ascontiguousarray)",
       { path: store.describe(key), field: "fortran_order", expected: "False", found: "True" },
     );
-  }
   try {
     await store.put(key, values, { durable: false, signal });
     yield* rowsOfFortran(fromObject(store, key), header, signal);

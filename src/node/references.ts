@@ -179,23 +179,21 @@ export function setContainer(
     const isIcechunk = await isRepository(place);
     const { containers, version } = await keptAt(place, isIcechunk);
     const { prefix, ...members } = changes;
-    if (isIcechunk && members.location !== undefined) {
+    if (isIcechunk && members.location !== undefined)
       throw new SuperchunkError(
         "UNSUPPORTED",
         "Icechunk reads objects where their references say; with others it needs an endpoint, or write the references again",
         { path: location, field: "location" },
       );
-    }
     const known = [...containers].find((each) => each.name === name);
     if (known === undefined) containers.add(newContainer(name, changes));
     else {
-      if (prefix !== undefined && prefix !== known.prefix) {
+      if (prefix !== undefined && prefix !== known.prefix)
         throw new SuperchunkError(
           "BAD_ARGUMENT",
           `container "${name}" has the prefix ${known.prefix}, by which references know it; give where the objects are now as its location`,
           { path: location, field: "prefix", expected: known.prefix, found: prefix },
         );
-      }
       containers.edit(name, {
         ...members,
         store: storeOf(members.location ?? known.location ?? known.prefix),
@@ -270,13 +268,12 @@ async function write(
 }
 
 function newContainer(name: string, { prefix, ...members }: SetContainer): Container {
-  if (prefix === undefined) {
+  if (prefix === undefined)
     throw new SuperchunkError(
       "NOT_FOUND",
       `unknown container "${name}"; give the prefix of its locations to add it`,
       { field: "container", found: name },
     );
-  }
   const settled = Object.entries(members).filter(([, value]) => value !== undefined);
   return { name, prefix, ...Object.fromEntries(settled), store: storeOf(members.location ?? prefix) };
 }

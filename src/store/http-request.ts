@@ -135,13 +135,12 @@ export function sendWith(options: RequesterOptions): Send {
     url: string,
     controller: AbortController,
   ): Promise<Response | undefined> {
-    if (Object.keys(options.ownHeaders).length > 0) {
+    if (Object.keys(options.ownHeaders).length > 0)
       throw new SuperchunkError(
         "UNSUPPORTED",
         "the server redirects, and the browser does not say where: the headers for the server are not sent on",
         { path: request.path, field: "location" },
       );
-    }
     return checkEnd(await ask(request, url, "follow", controller), request);
   }
 

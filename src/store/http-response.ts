@@ -65,9 +65,8 @@ export async function readBody(
     await reader.cancel();
     throw tooLong(path, limit, length);
   }
-  if (promised !== undefined && promised !== length) {
+  if (promised !== undefined && promised !== length)
     throw new TransientError(`the body has ${length} bytes, its header promises ${promised}`);
-  }
   return joinBytes(pieces);
 }
 

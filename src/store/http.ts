@@ -284,11 +284,10 @@ export class HttpStore implements ReadableStore {
     }
     const bytes = await readBody(response, asked, path, this.#timeoutMs);
     if (sent === undefined && bytes.length !== asked) throw withoutRange(range, path, response);
-    if (sent !== undefined && sent.last - sent.first + 1 !== bytes.length) {
+    if (sent !== undefined && sent.last - sent.first + 1 !== bytes.length)
       throw new TransientError(
         `the body has ${bytes.length} bytes, "content-range" says ${sent.last - sent.first + 1}`,
       );
-    }
     return bytes;
   }
 

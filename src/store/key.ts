@@ -17,13 +17,12 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
  * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
  */
 export function checkKey(key: string): void {
-  if (key === "" || !isPlainPath(key)) {
+  if (key === "" || !isPlainPath(key))
     throw new SuperchunkError(
       "UNSAFE_PATH",
       `the key ${JSON.stringify(key)} is not a plain path inside the archive; expected parts separated by "/", none of them empty, "." or "..", without backslash and NUL`,
       { path: key, field: "key", found: key },
     );
-  }
 }
 
 /** True for the key of an object or a folder, `""` for the root. */
@@ -261,11 +260,10 @@ export function groupRanges<T extends ResolvedRange>(
  * @throws BAD_ARGUMENT for a negative, fractional or unsafe number
  */
 export function checkCount(value: number, field: string, path: string): void {
-  if (!Number.isSafeInteger(value) || value < 0) {
+  if (!Number.isSafeInteger(value) || value < 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${field} must be a whole number of bytes from 0, not ${value}`,
       { path, field, expected: "a safe integer from 0", found: value },
     );
-  }
 }

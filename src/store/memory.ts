@@ -138,11 +138,10 @@ export class MemoryStore implements WritableStore {
     }
     if (!this.#hasFolder(from)) throw this.#missing(from);
     if (from === to) return;
-    if (`${to}/`.startsWith(`${from}/`)) {
+    if (`${to}/`.startsWith(`${from}/`))
       throw new SuperchunkError("BAD_ARGUMENT", `a folder cannot be moved into itself (to ${to})`, {
         path: this.describe(from),
       });
-    }
     if (this.#entries.has(to)) throw this.#conflict(to, "an object is in the way of the folder");
     if (this.#hasFolder(to)) throw this.#conflict(to, "a folder with entries is in the way");
     for (const [key, moved] of [...this.#entries]) {
@@ -191,9 +190,8 @@ export class MemoryStore implements WritableStore {
     checkKey(key);
     let entry = this.#entries.get(key);
     for (let links = 0; entry !== undefined && "target" in entry; links++) {
-      if (links === MAX_LINKS) {
+      if (links === MAX_LINKS)
         throw new SuperchunkError("UNSAFE_PATH", "symbolic links form a loop", { path: this.describe(key) });
-      }
       entry = this.#entries.get(entry.target);
     }
     return entry?.body;
@@ -215,15 +213,13 @@ export class MemoryStore implements WritableStore {
   }
 
   #checkCondition(key: string, options: PutOptions): void {
-    if (options.ifAbsent === true && this.#entries.has(key)) {
+    if (options.ifAbsent === true && this.#entries.has(key))
       throw this.#conflict(key, "the object exists already");
-    }
     if (options.ifVersion === undefined) return;
     const body = this.#find(key);
     const found = body && describeBody(body).version;
-    if (found !== options.ifVersion) {
+    if (found !== options.ifVersion)
       throw this.#conflict(key, "another writer changed the object", options.ifVersion, found);
-    }
   }
 
   #conflict(key: string, summary: string, expected?: unknown, found?: unknown): SuperchunkError {

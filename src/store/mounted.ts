@@ -20,11 +20,10 @@ export interface Mount {
 export function mountedStore(mounts: ReadonlyMap<string, Mount>): ReadableStore {
   for (const name of mounts.keys()) {
     checkKey(name);
-    if (name.includes("/")) {
+    if (name.includes("/"))
       throw new SuperchunkError("UNSAFE_PATH", "the name of a mount must be a single part of a key", {
         path: name,
       });
-    }
   }
 
   function find(key: string): Mount | undefined {

@@ -52,13 +52,12 @@ export function resolveSelection(
   const entries: readonly (number | Slice | null)[] = selection ?? [];
   if (!Array.isArray(entries))
     throw badSelection(entries, "the selection", "a list with an entry for each dimension");
-  if (entries.length > shape.length) {
+  if (entries.length > shape.length)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the selection has ${entries.length} entries for ${shape.length} ${shape.length === 1 ? "dimension" : "dimensions"}`,
       { field: "selection", expected: `at most ${shape.length}`, found: entries.length },
     );
-  }
   return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
 }
 
@@ -68,13 +67,12 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
   if (entry === null) return { start: 0, count: length, step: 1, dropped: false };
   if (typeof entry === "number") {
     const index = entry < 0 ? entry + length : entry;
-    if (!Number.isInteger(entry) || index < 0 || index >= length) {
+    if (!Number.isInteger(entry) || index < 0 || index >= length)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `index ${entry} is outside of dimension ${dimension}, which has ${length}`,
         { field: "selection", expected: `${-length} to ${length - 1}`, found: entry },
       );
-    }
     return { start: index, count: 1, step: 1, dropped: true };
   }
   // Anything else would be taken for a slice without bounds, which means all.
@@ -93,13 +91,12 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
       );
   }
   const step = entry.step ?? 1;
-  if (!Number.isInteger(step) || step < 1) {
+  if (!Number.isInteger(step) || step < 1)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `step ${step} in dimension ${dimension} is not a positive integer`,
       { field: "selection", expected: "a positive integer", found: step },
     );
-  }
   const start = resolveBound(entry.start ?? 0, length, dimension);
   const stop = resolveBound(entry.stop ?? length, length, dimension);
   return { start, count: Math.max(0, Math.ceil((stop - start) / step)), step, dropped: false };
@@ -115,12 +112,11 @@ function badSelection(found: unknown, what: string, expected: string): Superchun
 }
 
 function resolveBound(bound: number, length: number, dimension: number): number {
-  if (!Number.isInteger(bound)) {
+  if (!Number.isInteger(bound))
     throw new SuperchunkError("BAD_ARGUMENT", `bound ${bound} in dimension ${dimension} is not an integer`, {
       field: "selection",
       found: bound,
     });
-  }
   return Math.min(length, Math.max(0, bound < 0 ? bound + length : bound));
 }
 

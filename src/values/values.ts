@@ -63,13 +63,12 @@ abstract class Container<T> implements ValueContainer<T> {
   }
 
   protected item(index: number): Uint8Array {
-    if (!(index >= 0 && index < this.length)) {
+    if (!(index >= 0 && index < this.length))
       throw new SuperchunkError("BAD_ARGUMENT", `index ${index} is outside of ${this.length} values`, {
         field: "index",
         expected: `0 to ${this.length - 1}`,
         found: index,
       });
-    }
     return this.bytes.subarray(index * this.itemSize, (index + 1) * this.itemSize);
   }
 }
@@ -129,13 +128,12 @@ export class UnicodeStringArray extends Container<string> {
     let text = "";
     for (let at = 0; at < end; at += 4) {
       const point = view.getUint32(at, this.#littleEndian);
-      if (point > 0x10ffff) {
+      if (point > 0x10ffff)
         throw new SuperchunkError(
           "BAD_FIELD",
           `value ${index} has the character ${point}, which Unicode does not have`,
           { field: "character", expected: "at most 0x10ffff", found: point },
         );
-      }
       text += String.fromCodePoint(point);
     }
     return text;
@@ -168,13 +166,12 @@ export class StructArray extends Container<StructValue> {
   /** Copies all values of one field. */
   field(name: string): TypedValues {
     const field = this.fields.find((each) => each.name === name);
-    if (field === undefined) {
+    if (field === undefined)
       throw new SuperchunkError(
         "NOT_FOUND",
         `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`,
         { field: name },
       );
-    }
     const size = fieldSize(field);
     const out = new Uint8Array(size * this.length);
     for (let i = 0; i < this.length; i++) {

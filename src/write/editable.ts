@@ -327,7 +327,7 @@ export abstract class Editable implements AsyncDisposable {
   async planDelete(start: number, end: number): Promise<DeletePlan> {
     const [rows = 0, ...rowShape] = this.shape;
     const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
-    if (!areWhole || start < 0 || end < start || end > rows) {
+    if (!areWhole || start < 0 || end < start || end > rows)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,
@@ -338,7 +338,6 @@ export abstract class Editable implements AsyncDisposable {
           found: `${start}:${end}`,
         },
       );
-    }
     const rowsDeleted = end - start;
     const rowsRewritten = rowsDeleted === 0 ? 0 : rows - end;
     const nbytesRewritten = rowsRewritten * elementsOf(rowShape) * this.dtype.itemSize;

@@ -168,12 +168,11 @@ export class ShardingTransformer {
 
   /** Lists the keys directly below a folder (`""`, or one that ends with `/`), and the prefixes of deeper ones. */
   async listDir(folder: string): Promise<{ readonly keys: string[]; readonly prefixes: string[] }> {
-    if (folder !== "" && !folder.endsWith("/")) {
+    if (folder !== "" && !folder.endsWith("/"))
       throw new SuperchunkError("BAD_ARGUMENT", 'a folder\'s prefix ends with "/"', {
         field: "prefix",
         found: folder,
       });
-    }
     const keys: string[] = [];
     const prefixes = new Set<string>();
     for await (const key of this.listPrefix(folder)) {

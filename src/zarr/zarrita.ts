@@ -148,13 +148,12 @@ export async function writeFromZarrita(
   path: string,
   options: FromZarritaOptions = {},
 ): Promise<WritableZarrArray> {
-  if (!NUMBERS.test(source.dtype)) {
+  if (!NUMBERS.test(source.dtype))
     throw new SuperchunkError(
       "UNSUPPORTED",
       `zarrita's data type ${source.dtype} is not written; numbers and bool are`,
       { path: store.describe(path), field: "data_type", found: source.dtype },
     );
-  }
   const { fillValue, ...rest } = options.specification ?? {};
   const chunkShape = rest.chunkShape ?? source.chunks;
   const array = await createZarr(
@@ -186,13 +185,12 @@ function fillValueOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValu
   const isInexact =
     (typeof fillValue === "bigint" && BigInt.asIntN(54, fillValue) !== fillValue) ||
     (typeof fillValue === "number" && /^u?int/.test(dtype) && !Number.isSafeInteger(fillValue));
-  if (isInexact) {
+  if (isInexact)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "zarrita reads integers beyond 2^53 inexactly; give the fill value itself (specification.fillValue)",
       { path, field: "fill_value", found: String(fillValue) },
     );
-  }
   if (fillValue === null || fillValue === undefined) return dtype === "bool" ? false : 0;
   if (typeof fillValue === "number" && !Number.isFinite(fillValue)) return String(fillValue);
   return fillValue as JsonValue;

@@ -60,21 +60,19 @@ export function readFolder(
   const { dtype } = storage;
   const nbytes = elementsOf(sizes.shape) * dtype.itemSize;
   // For an object array, whose items have no fixed size, bcolz counts the pickles.
-  if (dtype.kind !== "object" && sizes.nbytes !== undefined && sizes.nbytes !== nbytes) {
+  if (dtype.kind !== "object" && sizes.nbytes !== undefined && sizes.nbytes !== nbytes)
     throw new SuperchunkError(
       "BAD_FIELD",
       `nbytes is ${sizes.nbytes}, but shape [${sizes.shape.join(", ")}] of ${dtype.itemSize}-byte items (meta/storage) makes ${nbytes}. One of the two files is damaged`,
       { path: sizesPath, field: "nbytes", expected: nbytes, found: sizes.nbytes },
     );
-  }
   const [length] = sizes.shape;
-  if (length === undefined || !Number.isSafeInteger(nbytes)) {
+  if (length === undefined || !Number.isSafeInteger(nbytes))
     throw new SuperchunkError(
       "BAD_FIELD",
       `shape is [${sizes.shape.join(", ")}], expected one or more sizes with a product that a file can hold`,
       { path: sizesPath, field: "shape", found: sizes.shape },
     );
-  }
   return {
     store,
     path,
@@ -239,12 +237,11 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
           });
     columns.set(field.name, column);
   });
-  if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
+  if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0)
     throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but there are column folders", {
       path: store.describe(path),
       field: "dtype",
     });
-  }
   return new NestedArray({
     ...factsOf(folder, face),
     dialect: "blz-superchunk",

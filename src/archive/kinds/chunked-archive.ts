@@ -171,13 +171,12 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     const last = chunkAt(this.parts.sequence, end - 1);
     const [place] = await this.parts.sequence.places(last, last + 1, signal);
     if (place !== undefined) await readHead(this.store, place, signal);
-    if (length > 0xffff_ffff) {
+    if (length > 0xffff_ffff)
       throw new SuperchunkError(
         "LIMIT",
         `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`,
         { path: this.shownPath, expected: "less than 4 GiB", found: length },
       );
-    }
   }
 
   async *encodedChunks(

@@ -255,7 +255,7 @@ async function openColumn(
     store.get(joinKey(folder, "meta/sizes"), options),
     store.get(joinKey(folder, "meta/storage"), options),
   ]);
-  if (sizes === undefined && storage === undefined) {
+  if (sizes === undefined && storage === undefined)
     throw new SuperchunkError(
       "INCOMPLETE",
       "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a complete copy of the table",
@@ -266,6 +266,5 @@ async function openColumn(
         found: "nothing",
       },
     );
-  }
   return openArrayFolder(store, folder, { sizes, storage }, options, { rows });
 }

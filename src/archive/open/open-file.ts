@@ -129,9 +129,8 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const shape = dimensions;
   const expected = elementsOf(shape) * dtype.itemSize;
   const { nbytes, chunkBytes, nchunks, starts } = parts.sequence;
-  if (dtype.kind !== "object" && expected !== nbytes) {
+  if (dtype.kind !== "object" && expected !== nbytes)
     throw fail("shape", `one of ${nbytes} bytes, as nchunks, chunk-size and last-chunk count`, shape);
-  }
   const storedShape = order === "F" ? [...shape].reverse() : shape;
   const row = elementsOf(storedShape.slice(1)) * dtype.itemSize;
   const whole = nchunks === 1 ? storedShape[0] : undefined;

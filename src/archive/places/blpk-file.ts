@@ -102,13 +102,12 @@ function rangeReader(store: ReadableStore, key: string, size: number, signal: Ab
   return async (offset, length) => {
     if (head !== undefined && offset + length <= head.length) return head.subarray(offset, offset + length);
     const bytes = await store.getRange(key, { offset, length }, { signal });
-    if (bytes === undefined || bytes.length !== length) {
+    if (bytes === undefined || bytes.length !== length)
       throw new SuperchunkError(
         "STALE",
         `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`,
         { path: store.describe(key), offset, expected: length, found: bytes?.length ?? 0 },
       );
-    }
     if (offset === 0 && length === Math.min(HEAD, size)) head = bytes;
     return bytes;
   };
@@ -119,23 +118,21 @@ async function readMetadata(
   at: number,
 ): Promise<{ metadata: BlpkFile["metadata"]; end: number }> {
   const room = (length: number, what: string): void => {
-    if (length > size - at) {
+    if (length > size - at)
       throw new SuperchunkError(
         "TRUNCATED",
         `${what} at byte ${at} has ${length} bytes, but the file ends at byte ${size}`,
         { path, offset: at, field: "metadata", expected: length, found: size - at },
       );
-    }
   };
   room(8, "the metadata section");
   if (metadataKind(await read(at, 8)) === "blz-json") {
-    if (header.metaSize < 0 || header.metaSize > 0xffff_ffff) {
+    if (header.metaSize < 0 || header.metaSize > 0xffff_ffff)
       throw new SuperchunkError(
         "BAD_FIELD",
         "the bytes at byte 28 are not zero, but after the meta-size of raw JSON metadata four bytes are reserved. The file is damaged; look for another copy",
         { path, offset: 28, field: "reserved", expected: "0", found: "other bytes" },
       );
-    }
     room(header.metaSize, "the JSON metadata");
     const value = parseStoredJson(await read(at, header.metaSize), path, at);
     return { metadata: { kind: "blz-json", value }, end: at + header.metaSize };
@@ -152,22 +149,20 @@ async function readOffsets(
   at: number,
   spare: number,
 ): Promise<Located> {
-  if (header.nchunks < 0) {
+  if (header.nchunks < 0)
     throw new SuperchunkError(
       "BAD_FIELD",
       "nchunks at byte 16 is -1 (unknown), but the options say that there are offsets",
       { path, offset: 16, field: "nchunks", expected: "a count, where there are offsets", found: -1 },
     );
-  }
   const entries = header.nchunks + spare;
   const fits = Math.floor((size - at) / OFFSET_LENGTH);
-  if (entries > fits) {
+  if (entries > fits)
     throw new SuperchunkError(
       "TRUNCATED",
       `nchunks ${header.nchunks} and max-app-chunks ${spare} need ${entries} offsets at byte ${at}, but the file of ${size} bytes has room for ${fits}`,
       { path, offset: at, field: "offsets", expected: entries, found: fits },
     );
-  }
   const tableEnd = at + entries * OFFSET_LENGTH;
   const all = decodeOffsets(await read(at, entries * OFFSET_LENGTH), path, at);
   const starts = all.slice(0, header.nchunks);
@@ -241,23 +236,21 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   while (found.length < wanted) {
     at = await skipZeros(window, at, size);
     if (at >= size && count === undefined) break;
-    if (at + HEADER_LENGTH > size) {
+    if (at + HEADER_LENGTH > size)
       throw new SuperchunkError(
         "TRUNCATED",
         `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : ` with ${found.length} of ${count} chunks`}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "chunk", expected: HEADER_LENGTH, found: Math.max(0, size - at) },
       );
-    }
     const bytes = await window.read(at, HEADER_LENGTH);
     const header = decodeStoredHeader(bytes, { path, chunk: found.length, offset: at });
     const end = at + header.ctbytes + digestLength;
-    if (end > size) {
+    if (end > size)
       throw new SuperchunkError(
         "TRUNCATED",
         `chunk ${found.length} at byte ${at} needs ${header.ctbytes + digestLength} bytes, but the file ends at byte ${size}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "ctbytes", expected: header.ctbytes + digestLength, found: size - at },
       );
-    }
     found.push({ start: at, size: header.ctbytes, nbytes: header.nbytes });
     at = end;
   }
@@ -306,13 +299,12 @@ class Window {
         { offset: at, length: wanted },
         { signal: this.#signal },
       );
-      if (bytes === undefined || bytes.length < Math.min(length, wanted)) {
+      if (bytes === undefined || bytes.length < Math.min(length, wanted))
         throw new SuperchunkError(
           "STALE",
           `the file changed while it was read: ${wanted} bytes expected at byte ${at}, ${bytes?.length ?? 0} found`,
           { path: this.#store.describe(this.#key), offset: at, expected: wanted, found: bytes?.length ?? 0 },
         );
-      }
       this.#bytes = bytes;
       this.#start = at;
     }
@@ -343,7 +335,7 @@ export interface OffsetsPlace {
  */
 export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Float64Array {
   const count = Math.floor(bytes.length / OFFSET_LENGTH);
-  if (count * OFFSET_LENGTH !== bytes.length) {
+  if (count * OFFSET_LENGTH !== bytes.length)
     throw new SuperchunkError(
       "TRUNCATED",
       `the offsets at byte ${at} end inside entry ${count}. The file is truncated; look for a complete copy`,
@@ -355,7 +347,6 @@ export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Floa
         found: bytes.length,
       },
     );
-  }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const offsets = new Float64Array(count);
   for (let i = 0; i < count; i++) {

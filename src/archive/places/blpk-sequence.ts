@@ -184,13 +184,12 @@ export async function bloscpackSequence(
   if (starts !== undefined) return sequenceOf(store, file, starts);
   const { chunkBytes, lastBytes } = await chunkSizes(store, file, nchunks, signal);
   const nbytes = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes + lastBytes;
-  if (!Number.isSafeInteger(nbytes)) {
+  if (!Number.isSafeInteger(nbytes))
     throw new SuperchunkError(
       "BAD_FIELD",
       `nchunks ${nchunks} of chunk-size ${chunkBytes} are more bytes than a file can hold`,
       { path: file.path, offset: 8, field: "chunk-size", found: chunkBytes },
     );
-  }
   return sequenceOf(store, file, { nbytes, chunkBytes });
 }
 
@@ -246,13 +245,12 @@ async function chunkSizes(
   const lastBytes = stated.lastChunk >= 0 ? stated.lastChunk : await readNbytes(nchunks - 1);
   if (nchunks === 1) return { chunkBytes: lastBytes, lastBytes };
   const chunkBytes = stated.chunkSize > 0 ? stated.chunkSize : await readNbytes(0);
-  if (lastBytes > chunkBytes || chunkBytes === 0) {
+  if (lastBytes > chunkBytes || chunkBytes === 0)
     throw new SuperchunkError(
       "BAD_FIELD",
       `last-chunk at byte 12 is ${lastBytes}, more than chunk-size ${chunkBytes}, in a file of ${nchunks} chunks. The file is damaged; run "superchunk verify"`,
       { path, offset: 12, field: "last-chunk", expected: `at most ${chunkBytes}`, found: lastBytes },
     );
-  }
   return { chunkBytes, lastBytes };
 }
 

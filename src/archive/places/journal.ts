@@ -131,13 +131,12 @@ export async function withWrites(
   for (const [key, writes] of files) {
     let end = (await store.stat(key, options))?.size ?? 0;
     for (const { offset, bytes } of writes) {
-      if (offset > end) {
+      if (offset > end)
         throw new SuperchunkError(
           "BAD_FIELD",
           `the journal writes at byte ${offset} of ${store.describe(key)}, but that ends at byte ${end}. The journal is damaged or of another file`,
           { path, field: "offset", expected: `at most ${end}`, found: offset },
         );
-      }
       end = Math.max(end, offset + bytes.length);
     }
     const version = { offset: HEADER_V3.version.at, bytes: Uint8Array.of(versionAfter(writes)) };

@@ -126,13 +126,12 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   const openings = new Map<number, Promise<BlpkFile>>();
   const layout = new LayoutIndex(facts.layout);
   const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
-  if (rowBytes > 0 && layout.nchunks !== needed) {
+  if (rowBytes > 0 && layout.nchunks !== needed)
     throw new SuperchunkError(
       "BAD_FIELD",
       `layout.superchunks counts ${layout.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
       { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: layout.nchunks },
     );
-  }
   // A chunk holds more bytes than are shown if the shown rows end inside it.
   const heldOf = (index: number): number => nbytesOfChunk(index, heldRows * rowBytes, chunkBytes);
   const keyOf = (number: number): string => joinKey(folder, superchunkName(number));
@@ -290,7 +289,7 @@ export async function readGeneration(
         continue;
       }
     }
-    if (tries >= MAX_TRIES) {
+    if (tries >= MAX_TRIES)
       throw new SuperchunkError(
         "BAD_FIELD",
         `superchunk.revision is ${String(declared["revision"])}, but meta/sizes belongs to revision ${layout.revision}. One of the files is of another time; run "superchunk repair", or look for another copy`,
@@ -301,7 +300,6 @@ export async function readGeneration(
           found: declared["revision"],
         },
       );
-    }
     // A writer committed between the two reads.
     ({ sizes, storage } = await readBoth(store, path, options));
   }

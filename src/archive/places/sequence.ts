@@ -122,7 +122,7 @@ export const PROLOGUE = 16;
 /** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
 export function checkPrologue(bytes: Uint8Array, path: string): void {
   const header = decodeFileHeader(bytes, path);
-  if (header.version !== 1 || header.nchunks !== 1) {
+  if (header.version !== 1 || header.nchunks !== 1)
     throw new SuperchunkError(
       "BAD_FIELD",
       `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
@@ -134,7 +134,6 @@ export function checkPrologue(bytes: Uint8Array, path: string): void {
         found: `${header.version}, ${header.nchunks}`,
       },
     );
-  }
 }
 
 /** What the metadata say of the bytes of a carray. */

@@ -253,14 +253,13 @@ export function missingChunk(path: string, place: PlacedChunk): SuperchunkError 
 export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   const where = { path, chunk: place.index, offset: place.offset };
   const header = decodeStoredHeader(room, where);
-  if (header.nbytes !== place.nbytes) {
+  if (header.nbytes !== place.nbytes)
     throw new SuperchunkError(
       "BAD_FIELD",
       `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
       { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
     );
-  }
-  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
+  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes)
     throw new SuperchunkError(
       "BAD_FIELD",
       `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
@@ -272,7 +271,6 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
         found: header.ctbytes,
       },
     );
-  }
   const needed = header.ctbytes + DIGEST_LENGTHS[place.checksum];
   if (needed <= place.available) return header;
   if (place.endsObject === true) throw cutShort(place, path, needed, place.available);

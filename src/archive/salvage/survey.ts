@@ -218,13 +218,12 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   const metadata = givenMetadata(metadataObject(file.metadata), options);
-  if (file.lostMetadata && !isNumpy(metadata)) {
+  if (file.lostMetadata && !isNumpy(metadata))
     throw new SuperchunkError(
       "INCOMPLETE",
       `${file.problems.join("; ")}. The dtype of the chunks is unknown: give {dtype}, for example {dtype: "<f8"}, and {shape}; {dtype: "|u1"} for plain bytes`,
       { path, field: "metadata" },
     );
-  }
   if (file.lostMetadata) lost.push("the metadata");
   const isArray = isNumpy(metadata);
   const dtype: DType = isArray

@@ -92,13 +92,12 @@ export async function planArray(
     isEmpty && source.field === undefined
       ? undefined
       : whyRecode({ source, type, summary, matched, options }, notes);
-  if (recodes !== undefined && options.recode === false) {
+  if (recodes !== undefined && options.recode === false)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `its chunks cannot be copied into Zarr: ${recodes}; allow recoding`,
       { path, field: "recode" },
     );
-  }
   const matching = type.transform === undefined ? matched : undefined;
   const cells = isEmpty
     ? undefined

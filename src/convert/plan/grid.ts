@@ -158,13 +158,12 @@ export interface ShardSizing {
  */
 export function chooseShards(cells: CellGrid, itemSize: number, sizing: ShardSizing = {}): ShardGrid {
   const cellBytes = fullCellItems(cells) * itemSize;
-  if (cellBytes > MAX_CHUNK_BYTES) {
+  if (cellBytes > MAX_CHUNK_BYTES)
     throw new SuperchunkError("LIMIT", `a chunk of ${cellBytes} bytes is more than a Blosc chunk holds`, {
       field: "chunk_shape",
       expected: `at most ${MAX_CHUNK_BYTES}`,
       found: cellBytes,
     });
-  }
   const wanted = wantedChunks(cellBytes, sizing);
   const counts = cellCounts(cells);
   let axis = 0;
@@ -237,13 +236,12 @@ export function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: S
       throw badArgument(field, value, "a positive integer");
   }
   if (chunksPerShard !== undefined) {
-    if (chunksPerShard > MAX_CHUNKS_PER_SHARD) {
+    if (chunksPerShard > MAX_CHUNKS_PER_SHARD)
       throw new SuperchunkError(
         "LIMIT",
         `chunksPerShard is ${chunksPerShard}, but a shard holds at most ${MAX_CHUNKS_PER_SHARD} chunks`,
         { field: "chunksPerShard", expected: `at most ${MAX_CHUNKS_PER_SHARD}`, found: chunksPerShard },
       );
-    }
     return chunksPerShard;
   }
   const chunks = Math.floor((shardSize ?? DEFAULT_SHARD_SIZE) / Math.max(1, cellBytes));

@@ -98,20 +98,18 @@ async function joinJobs(
 
 function assertAlike(first: SourceArray, part: SourceArray): void {
   const path = describe(part.archive);
-  if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1)) {
+  if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1))
     throw new SuperchunkError(
       "UNSUPPORTED",
       "its values are not stored row by row, so it cannot be joined along the first dimension",
       { path, field: "concat" },
     );
-  }
-  if (part.archive.kind === "bytes") {
+  if (part.archive.kind === "bytes")
     throw new SuperchunkError(
       "UNSUPPORTED",
       "it holds plain bytes without a data type, so it cannot be joined; convert it by itself",
       { path, field: "concat" },
     );
-  }
   const members: readonly (readonly [string, JsonValue, JsonValue])[] = [
     ["dtype", formatDType(first.dtype), formatDType(part.dtype)],
     ["further dimensions", first.shape.slice(1), part.shape.slice(1)],

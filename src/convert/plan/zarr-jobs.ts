@@ -294,13 +294,12 @@ function planV3(
   const isNamed = (stage: Stage): boolean => stage.v3 !== undefined && !(recode && isSnappy(stage));
   const nameless = codecs === undefined ? leaf.stages.find((stage) => !isNamed(stage)) : undefined;
   const recoding = whyRecoded(type, nameless);
-  if (recoding !== undefined && !recode) {
+  if (recoding !== undefined && !recode)
     throw notCopied(
       array,
       recoding.reason,
       nameless === undefined ? { field: "data_type" } : { field: "compressor", found: nameless.name },
     );
-  }
   const transpose: JsonValue[] =
     leaf.order === undefined
       ? []

@@ -227,15 +227,13 @@ export async function checkDestination(
   options: DestinationOptions = {},
 ): Promise<"empty" | "taken"> {
   const { resume = false, overwrite = false, signal } = options;
-  if (resume && overwrite) {
+  if (resume && overwrite)
     throw new SuperchunkError("BAD_ARGUMENT", "resume and overwrite exclude each other", {
       field: "resume, overwrite",
     });
-  }
   const path = store.describe(prefix);
-  if (prefix !== "" && (await store.stat(prefix, { signal })) !== undefined) {
+  if (prefix !== "" && (await store.stat(prefix, { signal })) !== undefined)
     throw conflict(path, "the destination is a file; choose another");
-  }
   const names = await entryNames(store, prefix, signal);
   if (names.length === 0 || !(await holdsObjects(store, prefix, signal))) return "empty";
   if (resume) return "taken";

@@ -148,13 +148,12 @@ export async function describeBytes(
   const items = archive.nbytes / dtype.itemSize;
   const dimensions = shape ?? [items];
   const path = archive.store.describe(archive.path);
-  if (!Number.isInteger(items) || elementsOf(dimensions) !== items) {
+  if (!Number.isInteger(items) || elementsOf(dimensions) !== items)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `[${dimensions.join(", ")}] items of ${dtype.itemSize} bytes are not the ${archive.nbytes} bytes of the archive`,
       { path, field: "shape", expected: archive.nbytes, found: dimensions },
     );
-  }
   const rowBytes = elementsOf(dimensions.slice(1)) * dtype.itemSize;
   const chunkLength = archive.chunkBytes / rowBytes;
   return {

@@ -207,13 +207,12 @@ export async function collectSources(
   const byNode = new Map<string, string>();
   for await (const item of items) {
     const other = byNode.get(item.node);
-    if (other !== undefined) {
+    if (other !== undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `${other} would go to the same place, "${item.node}"; convert one of them by itself`,
         { path: item.path, field: "src" },
       );
-    }
     byNode.set(item.node, item.path);
     all.push(item);
   }
@@ -269,13 +268,12 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArr
   const columns = new Map<string, ZarrArray>();
   for (const name of orderNames(await node.members(), node.attrs)) {
     const member = await node.open(name);
-    if (member.kind === "group") {
+    if (member.kind === "group")
       throw new SuperchunkError(
         "UNSUPPORTED",
         `the group has a group "${name}" in it, and a table has only columns; convert each group by itself`,
         { path, field: name },
       );
-    }
     columns.set(name, member);
   }
   if (columns.size === 0)

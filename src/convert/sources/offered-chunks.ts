@@ -289,14 +289,13 @@ async function readRun(
   const bytes = await store.getRange(key, { offset, length }, { signal });
   const isSame =
     store.pinsVersions === true || (await store.stat(key, { signal }))?.version === first.version;
-  if (bytes?.length !== length || !isSame) {
+  if (bytes?.length !== length || !isSame)
     throw new SuperchunkError("STALE", "the object was replaced while its chunks were read; read again", {
       path: store.describe(key),
       offset,
       expected: length,
       found: bytes?.length ?? 0,
     });
-  }
   return run.map((chunk) => {
     const at = chunk.offset - offset;
     return { chunk, bytes: bytes.subarray(at, at + chunk.ctbytes) };

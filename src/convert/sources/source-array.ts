@@ -64,13 +64,12 @@ export interface UnevenChunks {
 
 /** The array in an archive. Throws `BAD_ARGUMENT` for a `dtype` or `shape` that does not fit. */
 export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): SourceArray {
-  if (options.dtype !== undefined || options.shape !== undefined) {
+  if (options.dtype !== undefined || options.shape !== undefined)
     throw wrongOption(
       archive,
       options.dtype === undefined ? "shape" : "dtype",
       "is given, but the archive stores its own; the option is for archives of plain bytes",
     );
-  }
   const { dtype, shape, order, fillValue, attrs, chunkLength } = archive;
   const stored = order === "F" ? [...shape].reverse() : shape;
   return { archive, dtype, shape, order, fillValue, attrs, chunkLength, ...unevenOf(archive, dtype, stored) };
@@ -104,23 +103,21 @@ function unevenOf(
 /** Plain bytes as an array: uint8, or what `dtype` and `shape` say. Throws `BAD_ARGUMENT` if sizes disagree. */
 export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): SourceArray {
   const dtype: DType = options.dtype ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
-  if (dtype.itemSize === 0 || archive.nbytes % dtype.itemSize !== 0) {
+  if (dtype.itemSize === 0 || archive.nbytes % dtype.itemSize !== 0)
     throw wrongOption(
       archive,
       "dtype",
       `has items of ${dtype.itemSize} bytes, but the ${archive.nbytes} bytes of the archive are not a multiple of that`,
     );
-  }
   const items = archive.nbytes / dtype.itemSize;
   const shape = options.shape ?? [items];
   const isShape = shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (!isShape || elementsOf(shape) !== items) {
+  if (!isShape || elementsOf(shape) !== items)
     throw wrongOption(
       archive,
       "shape",
       `is [${shape}], but the archive has ${items} items of ${dtype.itemSize} bytes`,
     );
-  }
   const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
   const rows = archive.chunkBytes / rowBytes;
   const uneven = unevenOf(archive, dtype, shape);

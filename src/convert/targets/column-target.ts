@@ -360,7 +360,7 @@ async function claim(
   for await (const { name } of store.list(key)) names.push(name);
   if (names.length === 0) return [];
   const isArchive = names.includes("meta") || names.includes("__rootdirs__");
-  if (overwrite !== true || !isArchive) {
+  if (overwrite !== true || !isArchive)
     throw new SuperchunkError(
       "CONFLICT",
       isArchive
@@ -368,7 +368,6 @@ async function claim(
         : "the destination is a folder that holds something else; choose another",
       { path: store.describe(key) },
     );
-  }
   await deleteTree(store, key, new Set());
   return [];
 }

@@ -37,9 +37,8 @@ export async function openShard(
   const path = store.describe(key);
   const info = await store.stat(key, options);
   const index = info && (await store.getRange(key, { suffixLength: shardIndexLength(capacity) }, options));
-  if (info === undefined || index === undefined) {
+  if (info === undefined || index === undefined)
     throw new SuperchunkError("NOT_FOUND", "the shard is not there; convert again", { path });
-  }
   return { key, entries: await decodeShardIndex(index, { path, size: info.size, grid: [capacity] }) };
 }
 
@@ -76,13 +75,12 @@ export async function* readShardChunks(
     }
     const start = run[0]?.offset ?? 0;
     const bytes = await store.getRange(key, { offset: start, length }, options);
-    if (bytes === undefined || bytes.length !== length) {
+    if (bytes === undefined || bytes.length !== length)
       throw new SuperchunkError(
         "TRUNCATED",
         `${length} bytes are asked for from byte ${start}, but ${bytes?.length ?? 0} came`,
         { path, offset: start, expected: length, found: bytes?.length ?? 0 },
       );
-    }
     for (const { offset, nbytes } of run) yield bytes.subarray(offset - start, offset - start + nbytes);
   }
 }

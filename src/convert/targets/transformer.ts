@@ -148,13 +148,12 @@ async function planArray(
 ): Promise<ArrayJob> {
   const { shape, dataType, rows, itemSize, fillValue } = describe(archive);
   const { cname, clevel, shuffle } = await archive.summary({ signal });
-  if (cname === "snappy") {
+  if (cname === "snappy")
     throw new SuperchunkError(
       "UNSUPPORTED",
       "zarr 2.18 cannot decode Blosc chunks with snappy, and here chunks are only copied; convert it to Zarr v3",
       { path: archive.store.describe(archive.path), field: "cname", found: cname },
     );
-  }
   refuseFilters(archive.attrs, archive.store.describe(archive.path));
   const others = shape.slice(1).map((n) => Math.max(1, n));
   // An empty archive may have a chunk without rows, which has no place in Zarr.
@@ -290,13 +289,12 @@ function describe(archive: ArrayArchive | BytesArchive): {
   itemSize: number;
   fillValue: JsonValue;
 } {
-  if (archive.chunkStarts !== undefined) {
+  if (archive.chunkStarts !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the archive's chunks are of unequal lengths, so they cannot be copied; convert it to Zarr v3",
       { path: archive.store.describe(archive.path), field: "chunks", found: "unequal lengths" },
     );
-  }
   if (archive.kind === "bytes") {
     const rows = Math.max(1, archive.chunkBytes);
     return { shape: [archive.nbytes], dataType: "|u1", rows, itemSize: 1, fillValue: 0 };
@@ -305,20 +303,18 @@ function describe(archive: ArrayArchive | BytesArchive): {
   const type = formatDType(dtype);
   const path = archive.store.describe(archive.path);
   if (dtype.kind === "object") throw noObjects(path);
-  if (typeof type !== "string" || columnNames.length > 0) {
+  if (typeof type !== "string" || columnNames.length > 0)
     throw new SuperchunkError("UNSUPPORTED", "zarr 2.18's version 3 has no structured data types", {
       path,
       field: "dtype",
       found: dtype.kind,
     });
-  }
-  if (shape.length === 0 || chunkLength === undefined || (order === "F" && shape.length > 1)) {
+  if (shape.length === 0 || chunkLength === undefined || (order === "F" && shape.length > 1))
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the archive's chunks are not whole rows in C order, so they cannot be copied; convert it to Zarr v3",
       { path, field: "chunks", found: order },
     );
-  }
   return {
     shape,
     dataType: type,

@@ -201,14 +201,13 @@ export async function* readObjectPieces(
   for (let at = 0; at < nbytes; at += COPY) {
     const length = Math.min(COPY, nbytes - at);
     const bytes = await store.getRange(key, { offset: offset + at, length }, { signal });
-    if (bytes?.length !== length) {
+    if (bytes?.length !== length)
       throw new SuperchunkError("TRUNCATED", "the object became shorter while it was copied", {
         path: store.describe(key),
         offset: offset + at,
         expected: length,
         found: bytes?.length ?? 0,
       });
-    }
     yield bytes;
   }
 }

@@ -131,20 +131,18 @@ async function atPath<T>(
   return closing(store, async () => {
     if (!(store instanceof FileStore)) throw onlyFiles(path);
     const root = store.describe("");
-    if (key !== "" && destination === undefined) {
+    if (key !== "" && destination === undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `name a folder for the Zarr array: superchunk link ${basename(path)} FOLDER`,
         { path, field: "dst" },
       );
-    }
-    if (key === "" && destination !== undefined && resolve(destination) !== root) {
+    if (key === "" && destination !== undefined && resolve(destination) !== root)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         'a folder becomes a Zarr array in place and takes no destination; "superchunk convert" makes a copy elsewhere',
         { path, field: "dst" },
       );
-    }
     const target = key === "" ? root : resolve(destination ?? "");
     const steady = new SteadyStore(root);
     const site: LinkSite = {
@@ -230,13 +228,12 @@ function loadLive(): Promise<typeof import("./live.ts")> {
 async function atSite<T>(path: string, use: (site: LinkSite) => Promise<T>): Promise<T> {
   refuseEmptyPath(path);
   const root = resolve(path);
-  if (!isFolder(root)) {
+  if (!isFolder(root))
     throw new SuperchunkError(
       "NOT_FOUND",
       "the folder does not exist; name the folder that is the Zarr array",
       { path },
     );
-  }
   const target = new FileStore(root);
   const record = await readLinkRecord(target);
   const data = resolve(root, record?.data ?? ".");

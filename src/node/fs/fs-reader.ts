@@ -71,11 +71,10 @@ export class FolderReader implements ReadableStore {
   /** `handles` replaces the ones that the options would create. */
   constructor(root: string, options: FileStoreOptions = {}, handles?: Handles) {
     const limit = options.maxOpenFiles ?? 64;
-    if (root === "" || root.includes("\0")) {
+    if (root === "" || root.includes("\0"))
       throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {
         found: root,
       });
-    }
     checkCount(limit, "maxOpenFiles", root);
     this.folders = new Folders(root);
     this.handles = handles ?? new Handles(limit);
@@ -244,12 +243,11 @@ export class FolderReader implements ReadableStore {
   /** Refuses invalid keys: on Windows also those with a colon, which names a stream of another file. */
   protected checkKey(key: string): void {
     checkKey(key);
-    if (process.platform === "win32" && /[:*?"<>|]/.test(key)) {
+    if (process.platform === "win32" && /[:*?"<>|]/.test(key))
       throw new SuperchunkError("UNSAFE_PATH", 'Windows allows none of : * ? " < > | in names', {
         path: this.describe(key),
         found: key,
       });
-    }
   }
 
   /** The same for a folder; `""` is the root. */

@@ -452,9 +452,8 @@ function checkTarget(publication: Publication, target: string): void {
       "a folder is there, where a file is to be written; name another place, or remove it",
       { path: shown },
     );
-  if (ifAbsent === true && info !== undefined) {
+  if (ifAbsent === true && info !== undefined)
     throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown });
-  }
   if (ifVersion !== undefined) assertVersion(shown, ifVersion, publication.findVersion?.());
 }
 
@@ -474,13 +473,12 @@ async function linkNew(temporary: string, target: string, shown: string): Promis
       if (isSame(temporary, target)) return;
       throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown, cause: error });
     }
-    if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS") {
+    if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS")
       throw new SuperchunkError(
         "UNSUPPORTED",
         `this file system makes no hard links (${code}), and without them a file cannot be made under a new name at once; use another file system`,
         { path: shown, cause: error },
       );
-    }
     throw error;
   }
 }

@@ -97,13 +97,12 @@ export async function openRepository(
         throw new SuperchunkError("NOT_FOUND", "no Icechunk repository is here", { path: location });
       return await Repository.open(storage, config, access);
     }
-    if (isThere && purpose === "create") {
+    if (isThere && purpose === "create")
       throw new SuperchunkError(
         "CONFLICT",
         "an Icechunk repository exists here; update it, or choose another folder",
         { path: location, field: "update", expected: "nothing", found: "a repository" },
       );
-    }
     if (isThere) {
       const kept = (await Repository.fetchConfig(storage))?.manifest as { splitting?: unknown } | undefined;
       const cut = (kept?.splitting ?? null) === null ? { ...config, manifest: MANIFESTS } : config;
@@ -227,13 +226,12 @@ function credentialsOf(
   given: Readonly<Record<string, ContainerCredentials>>,
 ): Icechunk.Credentials | null {
   const own = credentials === undefined ? undefined : given[credentials];
-  if (credentials !== undefined && anonymous !== true && own === undefined) {
+  if (credentials !== undefined && anonymous !== true && own === undefined)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `container "${name}" asks for the credentials "${credentials}", which were not given`,
       { field: "credentials", expected: credentials },
     );
-  }
   switch (store) {
     case "local":
     case "http":

@@ -69,13 +69,12 @@ export class ContainerReader {
     const path = store.describe(key);
     if (guard !== undefined) checkGuard(guard, before, path);
     const wanted = length ?? before.size - offset;
-    if (wanted < 0 || offset + wanted > before.size) {
+    if (wanted < 0 || offset + wanted > before.size)
       throw new SuperchunkError(
         "TRUNCATED",
         `the reference is to bytes ${offset} to ${offset + Math.max(0, wanted)}, but the object has ${before.size}`,
         { path, offset, expected: offset + Math.max(0, wanted), found: before.size },
       );
-    }
     const bytes = await store.getRange(key, { offset, length: wanted }, options);
     if (bytes === undefined) throw absent(path);
     const after = container.store === "local" ? await this.#stat(store, key, options) : before;
@@ -112,21 +111,19 @@ export class ContainerReader {
 
   #authorize(container: Container, wanted: string): void {
     const { name, prefix, location, credentials, anonymous } = container;
-    if (!this.#options.authorized.has(name)) {
+    if (!this.#options.authorized.has(name))
       throw new SuperchunkError(
         "UNSAFE_PATH",
         `container "${name}" (${prefix}), which ${wanted} is in, is not allowed; to let the references read there, open them with {allow: "${location ?? prefix}"}`,
         { field: "container", expected: "an authorised container", found: name },
       );
-    }
     if (anonymous === true || credentials === undefined) return;
-    if (this.#options.credentials?.[credentials] === undefined) {
+    if (this.#options.credentials?.[credentials] === undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `container "${name}" asks for the credentials "${credentials}", which were not given`,
         { field: "credentials", expected: credentials },
       );
-    }
   }
 
   #open(container: Container): Promise<ReadableStore> {
@@ -218,19 +215,17 @@ export function openWebContainer(
   { redirects = "same-origin" }: ContainerOptions = {},
 ): ReadableStore {
   const { name, store } = container;
-  if (store === "local") {
+  if (store === "local")
     throw new SuperchunkError("UNSUPPORTED", `container "${name}" is a folder, which cannot be read here`, {
       field: "container",
       found: name,
     });
-  }
-  if (store === "s3" && container.anonymous !== true) {
+  if (store === "s3" && container.anonymous !== true)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `container "${name}" needs signed requests; open it with superchunk/node`,
       { field: "container", found: name },
     );
-  }
   const { headers, sasToken } = credentials ?? {};
   const signature =
     store === "azure" && sasToken !== undefined ? `?${sasToken.trim().replace(/^\?/, "")}` : "";

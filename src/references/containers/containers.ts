@@ -186,13 +186,12 @@ export function parseContainers(text: string, path: string): Containers {
   const document = parseJson(text, path) as JsonObject | null;
   if (document?.["format"] !== "superchunk-containers")
     throw badFile(path, "format", 'is not "superchunk-containers"', document?.["format"]);
-  if (document["version"] !== 1) {
+  if (document["version"] !== 1)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `containers of version ${String(document["version"])} are not read; use a newer superchunk`,
       { path, field: "version", expected: 1, found: document["version"] },
     );
-  }
   const list = document["containers"];
   if (!Array.isArray(list)) throw badFile(path, "containers", "is not a list", list);
   const containers = new Containers();

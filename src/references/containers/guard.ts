@@ -24,14 +24,13 @@ const AT_ONCE = 16;
 
 /** The guard of an object. Throws `UNSUPPORTED` if its store reports neither an ETag nor a time. */
 export function guardOf(info: ObjectInfo, path: string): Guard {
-  if (info.etag === undefined && info.modified === undefined) {
+  if (info.etag === undefined && info.modified === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the server reports neither an ETag nor a time of the last change for this object, so a change would go unnoticed; " +
         "allow references without guards if the object never changes",
       { path, field: "guard" },
     );
-  }
   return {
     size: info.size,
     ...(info.etag === undefined ? {} : { etag: info.etag }),

@@ -102,13 +102,12 @@ function documentsOf(
   }
   const { node, document, job, zarr2 } = item.array;
   if (format === 3) return [[joinKey(node, "zarr.json"), document]];
-  if (item.array.sampledBytes !== undefined) {
+  if (item.array.sampledBytes !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "references to whole shards need Zarr v3 documents, because Zarr v2 has no shards: write kerchunk JSON of Zarr v3, or Icechunk",
       { path: node, field: "format", expected: 3, found: 2 },
     );
-  }
   if (zarr2 === undefined && job === undefined) throw new RangeError(`no documents of Zarr v2 for ${node}`);
   const { zarray, zattrs } = zarr2 ?? toZarr2(job as ArrayJob, document);
   return [
@@ -135,13 +134,12 @@ function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
       field: "chunk_grid",
     });
   const reversed = job.layout?.reversed === true;
-  if (reversed && job.type.itemShape.length > 0) {
+  if (reversed && job.type.itemShape.length > 0)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "Zarr v2 has no word for Fortran order of items that are arrays; write references of Zarr v3",
       { path, field: "order" },
     );
-  }
   const { cname, clevel, shuffle } = job.blosc;
   const names = document["dimension_names"];
   const attributes = (document["attributes"] ?? {}) as JsonObject;

@@ -54,23 +54,21 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
     throw new SuperchunkError("BAD_FIELD", "this is not JSON, so no set of references", { path, cause });
   }
   if (!isObject(set)) throw bad(path, "refs", "the set of references is not an object", set);
-  if (set.templates !== undefined || set.gen !== undefined) {
+  if (set.templates !== undefined || set.gen !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "references made with templates or generators are not read; write them out with fsspec first",
       { path, field: set.gen === undefined ? "templates" : "gen" },
     );
-  }
   const refs = set.refs === undefined ? set : set.refs;
   if (!isObject(refs)) throw bad(path, "refs", "refs is not an object", refs);
-  if (set.refs !== undefined && set.version !== 1) {
+  if (set.refs !== undefined && set.version !== 1)
     throw new SuperchunkError("UNSUPPORTED", `references of version ${String(set.version)} are not read`, {
       path,
       field: "version",
       expected: 1,
       found: set.version,
     });
-  }
   // In a bare object, "guards" is a key of the store.
   const guards = set.refs === undefined ? undefined : set.guards;
   if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is not an object", guards);

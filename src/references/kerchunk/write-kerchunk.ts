@@ -192,13 +192,12 @@ export class ReferenceSet {
     const known = this.#common;
     if (known !== undefined && location.startsWith(known)) return;
     this.#common = commonFolder(known === undefined ? [location] : [`${known}x`, location]);
-    if (this.#common === undefined) {
+    if (this.#common === undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `the archives have no common folder, ${known ?? ""} and ${location}; give a container for each`,
         { field: "container", found: location },
       );
-    }
   }
 }
 

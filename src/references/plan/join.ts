@@ -138,13 +138,12 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   const { archive, shape } = job.source;
   const path = archive.store.describe(archive.path);
   const { layout } = job;
-  if (shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed))) {
+  if (shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed)))
     throw new SuperchunkError(
       "UNSUPPORTED",
       "its chunks are not cut along the first dimension, so it cannot be joined",
       { path, field: "concat" },
     );
-  }
   for (const member of ["data_type", "fill_value", "codecs"]) {
     const wanted = stringifyJson(settled(first.job, member));
     const found = stringifyJson(settled(job, member));
@@ -157,14 +156,13 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   }
   const inner = (array: ArchiveArray): string =>
     (array.document["shape"] as readonly number[]).slice(1).join();
-  if (inner(first) !== inner(other)) {
+  if (inner(first) !== inner(other))
     throw new SuperchunkError("BAD_ARGUMENT", "its further dimensions differ, so it cannot be joined", {
       path,
       field: "shape",
       expected: inner(first),
       found: inner(other),
     });
-  }
 }
 
 /** A member of the document that must agree. Blosc's configuration is left out: each chunk names its own compression. */
@@ -358,13 +356,12 @@ function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
         if (k < first) continue;
         const { location, size, guard } = await objects.look(shard.path);
         const reason = await checkTail(shard, { store, key: shard.path, size }, signal);
-        if (reason !== undefined) {
+        if (reason !== undefined)
           throw new SuperchunkError(
             "UNSUPPORTED",
             `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
             { path: store.describe(shard.path), field: "shards" },
           );
-        }
         counts.virtual++;
         yield { kind: "virtual", node, index: positionOf(k), location, guard, offset: 0, length: size };
       }

@@ -250,13 +250,12 @@ export async function readWritable(
   }
   const { layout, folder, storage, sizes } = generation;
   const unknown = unknownWriteFeatures(storage);
-  if (unknown.length > 0) {
+  if (unknown.length > 0)
     throw readOnly(
       store,
       path,
       `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
     );
-  }
   const { cbytes: cbytesStored = 0 } = folder.metadata["sizes"] as JsonObject;
   const cbytes = Number(cbytesStored);
   const committed = { layout, rows: folder.heldRows, cbytes };

@@ -72,11 +72,10 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
 export async function deleteColumn(writer: ArrayWriter, name: string): Promise<void> {
   const fields = fieldsOf(writer);
   const index = findField(fields, name);
-  if (fields.length === 1) {
+  if (fields.length === 1)
     throw new SuperchunkError("BAD_ARGUMENT", `"${name}" is the only column; delete the array instead`, {
       field: name,
     });
-  }
   const rest = fields.filter((_, i) => i !== index);
   const settings = withFields(writer, rest, (dflts) => dflts.filter((_, i) => i !== index));
   await writer.files.mirror?.admit(settings);

@@ -45,13 +45,12 @@ export async function readCarray(
     await store.get(sizesKey, options),
     await store.get(storageKey, options),
   ];
-  if (info === undefined || sizesBytes === undefined || storageBytes === undefined) {
+  if (info === undefined || sizesBytes === undefined || storageBytes === undefined)
     throw new SuperchunkError("NOT_FOUND", "this is not a carray: meta/sizes or meta/storage is missing", {
       path: shown,
     });
-  }
   const archive = await openArrayFolder(store, path, { sizes: sizesBytes, storage: storageBytes }, options);
-  if (archive.dialect !== "carray" || archive.dtype.kind === "object") {
+  if (archive.dialect !== "carray" || archive.dtype.kind === "object")
     throw new SuperchunkError(
       "UNSUPPORTED",
       archive.dialect === "carray"
@@ -59,19 +58,17 @@ export async function readCarray(
         : "the folder is a BLZ root of superchunks, not a carray",
       { path: shown, field: "dialect", expected: "carray", found: archive.dialect },
     );
-  }
   const storage = parseStorage(storageBytes, store.describe(storageKey));
   const sizes = parseSizes(sizesBytes, store.describe(sizesKey));
   const [rows = 0, ...rowShape] = sizes.shape;
   const { dtype, chunklen, cparams } = storage;
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
-  if (rowBytes === 0) {
+  if (rowBytes === 0)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the rows of the array have no bytes, and bcolz knows no such arrays",
       { path: shown, field: "shape", found: sizes.shape },
     );
-  }
   checkChunklen(chunklen, rowBytes);
   return {
     store,

@@ -143,13 +143,12 @@ export async function stageRows(
 
 async function* wholeRows(pieces: AsyncIterable<Uint8Array>, rowBytes: number): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
-    if (piece.length % rowBytes !== 0) {
+    if (piece.length % rowBytes !== 0)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `the bytes to append end inside a row: a row has ${rowBytes} bytes, and ${piece.length % rowBytes} are left over`,
         { field: "data", expected: `a multiple of ${rowBytes}`, found: piece.length },
       );
-    }
     yield piece;
   }
 }

@@ -82,13 +82,12 @@ export async function deleteColumn(store: WritableStore, path: string, name: str
   await refuseSymbolic(store, path);
   const state = await readTable(store, path);
   const column = tableColumnNamed(state, name);
-  if (state.columns.length === 1) {
+  if (state.columns.length === 1)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `"${name}" is the only column, and bcolz opens no table without one`,
       { path: store.describe(path), field: name },
     );
-  }
   await commitColumns(
     state,
     state.columns.filter((each) => each !== column),
@@ -111,11 +110,10 @@ export async function renameColumn(
   const column = tableColumnNamed(state, from);
   checkNew(state, to);
   const folder = joinKey(path, to);
-  if ((await store.stat(joinKey(folder, "meta/sizes"))) !== undefined) {
+  if ((await store.stat(joinKey(folder, "meta/sizes"))) !== undefined)
     throw new SuperchunkError("CONFLICT", "there is an array in the folder that the column would have", {
       path: store.describe(folder),
     });
-  }
   const keys = await keysOf(store, column.folder);
   // `sizes` comes last: without it the folder is not an array.
   const sizes = joinKey(column.folder, "meta/sizes");

@@ -229,7 +229,7 @@ function newMetadata(
   nbytes: number,
   options: BloscpackAppendOptions,
 ): JsonObjectInput {
-  if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0) {
+  if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the bytes to append are not whole rows: a row has ${rowBytes} bytes, and the array would have ${nbytes}`,
@@ -240,16 +240,14 @@ function newMetadata(
         found: nbytes,
       },
     );
-  }
   const rows = rowBytes === 0 ? at(shape, 0) : nbytes / rowBytes;
   const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
   const { dtype: stored, ...rest } = state.metadata as JsonObjectInput;
   const extra = options.metadata ?? rest;
-  if (typeof extra !== "object" || extra === null || Array.isArray(extra)) {
+  if (typeof extra !== "object" || extra === null || Array.isArray(extra))
     throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
       field: "metadata",
     });
-  }
   // The dtype's spelling is kept: versions before 0.7.2 had another one.
   return {
     ...own,

@@ -96,23 +96,21 @@ export function cutBytes(nbytes: number, chunkSize: number): Chunking {
 /** The chunk size to use. With `itemSize`, chunks hold whole items. Throws `BAD_ARGUMENT`. */
 export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1): number {
   const whole = (size: number): number => Math.max(itemSize, Math.floor(size / itemSize) * itemSize);
-  if (itemSize > MAX_CHUNK_SIZE) {
+  if (itemSize > MAX_CHUNK_SIZE)
     throw new SuperchunkError(
       "LIMIT",
       `an item has ${itemSize} bytes, but Blosc holds at most ${MAX_CHUNK_SIZE}`,
       { field: "dtype", expected: MAX_CHUNK_SIZE, found: itemSize },
     );
-  }
   if (wish === undefined) return whole(DEFAULT_CHUNK_SIZE);
   if (wish === "max") return whole(MAX_CHUNK_SIZE);
   checkWhole("chunk-size", wish, 1, MAX_CHUNK_SIZE);
-  if (wish % itemSize !== 0) {
+  if (wish % itemSize !== 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `chunk-size ${wish} is not a multiple of the item's ${itemSize} bytes, which bloscpack asks for; take ${whole(wish)}`,
       { field: "chunk-size", expected: `a multiple of ${itemSize}`, found: wish },
     );
-  }
   return wish;
 }
 
@@ -121,13 +119,12 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
   const given = wish ?? DEFAULT_FACTOR;
   if (typeof given === "number") return checkWhole(field, given, 0, Number.MAX_SAFE_INTEGER);
   const factor = /^(\d+)x$/.exec(given)?.[1];
-  if (factor === undefined) {
+  if (factor === undefined)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${field} is ${JSON.stringify(given)}; expected a count, or a factor such as "10x"`,
       { field, expected: 'a count, or "10x"', found: given },
     );
-  }
   return checkWhole(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
 }
 

@@ -58,20 +58,18 @@ export async function readBloscpackState(
   const size = (await source.stat(key, options))?.size ?? info.size;
   const file = await openBlpkFile(source, key, size, Number.POSITIVE_INFINITY, options.signal);
   const { header } = file;
-  if (header.version < 3 || file.metadata?.kind === "blz-json") {
+  if (header.version < 3 || file.metadata?.kind === "blz-json")
     throw new SuperchunkError(
       "UNSUPPORTED",
       `nothing is appended to ${file.metadata?.kind === "blz-json" ? "a superchunk with raw JSON metadata" : `a file of version ${header.version}`}; decompress it and compress it again, which gives version 3`,
       { path, offset: 4, field: "version", expected: "3 or 4", found: header.version },
     );
-  }
-  if (archive.chunkStarts !== undefined) {
+  if (archive.chunkStarts !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "a file whose chunks have unequal lengths cannot be appended to; decompress it and compress it again, which makes them equal",
       { path, offset: 8, field: "chunk-size", expected: "one size for all chunks", found: header.chunkSize },
     );
-  }
   const section = header.metadata ? await readSection(source, key, options) : undefined;
   const { nchunks, nbytes, chunkBytes } = archive;
   const lastStart = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes;
@@ -145,7 +143,7 @@ export function growableArray(
   if (archive.kind !== "array") return undefined;
   const { dtype, shape, order } = archive;
   const path = state.store.describe(state.key);
-  if (shape.length === 0 || (order === "F" && shape.length > 1)) {
+  if (shape.length === 0 || (order === "F" && shape.length > 1))
     throw new SuperchunkError(
       "UNSUPPORTED",
       shape.length === 0
@@ -153,6 +151,5 @@ export function growableArray(
         : "the array is stored in Fortran order, where rows are spread over all chunks; rewrite it in C order",
       { path, field: "order", found: order },
     );
-  }
   return { dtype, shape, rowBytes: elementsOf(shape.slice(1)) * dtype.itemSize };
 }

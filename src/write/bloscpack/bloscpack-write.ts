@@ -98,9 +98,8 @@ interface Packing {
 
 function packingOf(array: BloscpackArray, options: BloscpackOptions): Packing {
   const { dtype, shape } = array;
-  if (dtype.kind === "object") {
+  if (dtype.kind === "object")
     throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
-  }
   const extra = extraMetadata(options.metadata);
   const metadata = keepFloats({ ...numpyMetadata(dtype, shape, array.order ?? "C"), ...extra }, extra);
   return { source: array.data, size: elementsOf(shape) * dtype.itemSize, itemSize: dtype.itemSize, metadata };
@@ -284,13 +283,12 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   const entries = offsets ? cut.nchunks + maxAppChunks : 0;
   const tableAt = FILE_HEADER_LENGTH + (section?.length ?? 0);
   const length = tableAt + entries * OFFSET_LENGTH;
-  if (length > MAX_HEAD) {
+  if (length > MAX_HEAD)
     throw new SuperchunkError(
       "LIMIT",
       `the offsets table would have ${entries} entries; choose a smaller max-app-chunks or a larger chunk-size`,
       { field: "max-app-chunks", found: maxAppChunks },
     );
-  }
   const head = new Uint8Array(length);
   head.set(
     encodeFileHeader(

@@ -58,13 +58,12 @@ export async function setChunk(
   const file = await InPlaceFile.open(store, key, options);
   const { path, header } = file.file;
   const place = await file.place(store, index, { signal });
-  if (data.length !== place.nbytes) {
+  if (data.length !== place.nbytes)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `chunk ${index} holds ${place.nbytes} bytes, but ${data.length} were given; its length cannot change in place`,
       { path, chunk: index, field: "data", expected: place.nbytes, found: data.length },
     );
-  }
   await requireOneName(store, key);
   const { compressor, shuffle, typesize } = (await readHead(store, place, signal)).header;
   const chunk = await encode(data, { cname: compressor, shuffle, typesize, ...options.cparams });

@@ -48,13 +48,12 @@ export async function planAdoption(
   options: StoreOptions,
 ): Promise<Adoption> {
   const where = { path: store.describe(path) };
-  if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined) {
+  if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       'this is a table of bcolz, which is changed as one: "superchunk append", "resize", "attrs" and "columns" do, and the functions for tables; "superchunk convert --to blz" makes an array of superchunks of it',
       { ...where, field: "dialect", expected: "blz-superchunk", found: "ctable" },
     );
-  }
   const [sizes, storageBytes] = await Promise.all([
     store.get(joinKey(path, "meta/sizes"), options),
     store.get(joinKey(path, "meta/storage"), options),
@@ -64,13 +63,12 @@ export async function planAdoption(
   const found = { sizes, storage: storageBytes };
   const opened = await openArrayFolder(store, path, found, options);
   const { dialect, dtype, shape, columnNames } = opened;
-  if (dialect !== "blz-superchunk") {
+  if (dialect !== "blz-superchunk")
     throw new SuperchunkError(
       "UNSUPPORTED",
       'this is an array of bcolz, which is changed as one: "superchunk append", "resize" and "attrs" do, and the functions for carrays; "superchunk convert --to blz" makes an array of superchunks of it',
       { ...where, field: "dialect", expected: "blz-superchunk", found: dialect },
     );
-  }
   // Both exist, because the folder could be opened.
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   const storage = parseStorage(storageBytes ?? new Uint8Array(0), storagePath);

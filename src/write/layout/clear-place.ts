@@ -19,13 +19,12 @@ export async function clearPlace(store: WritableStore, path: string, overwrite: 
   const data = joinKey(path, "data");
   const isTaken = (await hasSome(store, path)) || (await hasEntries(store, data));
   if (!isTaken) return;
-  if (!overwrite) {
+  if (!overwrite)
     throw new SuperchunkError(
       "CONFLICT",
       "an archive, or a part of one, exists here; choose another path, or replace it with {overwrite: true}",
       { path: store.describe(path) },
     );
-  }
   const columns = await columnsOf(store, path);
   await removeFiles(store, path);
   await removeTree(store, data);

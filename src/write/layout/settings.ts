@@ -139,13 +139,12 @@ export function settleSettings(
     options.chunkLength ?? before?.chunklen ?? chooseChunklen(base, expectedlen, options.optimize),
     1,
   );
-  if (chunklen * largest > MAX_CHUNK) {
+  if (chunklen * largest > MAX_CHUNK)
     throw new SuperchunkError(
       "LIMIT",
       `a chunk of ${chunklen} rows has ${chunklen * largest} bytes, but Blosc holds at most ${MAX_CHUNK}; choose a smaller chunklen`,
       { field: "chunklen", expected: Math.floor(MAX_CHUNK / largest), found: chunklen },
     );
-  }
   const kept = options.chunkLength === undefined ? before?.superchunklen : undefined;
   const superchunklen = count(
     "superchunklen",

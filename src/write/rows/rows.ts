@@ -59,7 +59,7 @@ export function columnSources(
   const names = dtype.fields.map(({ name }) => name);
   const unknown = Object.keys(source).find((name) => !names.includes(name));
   const missing = names.find((name) => !Object.hasOwn(source, name));
-  if (unknown !== undefined || missing !== undefined) {
+  if (unknown !== undefined || missing !== undefined)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       unknown === undefined
@@ -67,7 +67,6 @@ export function columnSources(
         : `unknown column "${unknown}"; expected one of ${names.join(", ")}`,
       { field: unknown ?? missing ?? "", expected: names },
     );
-  }
   return dtype.fields.map(({ name, dtype: own, shape }) =>
     readRows((source as Record<string, unknown>)[name], { dtype: own, rowShape: shape }),
   );
@@ -114,13 +113,12 @@ export async function* readRows(source: unknown, facts: RowFacts): AsyncGenerato
     if (whole > 0) yield joined.subarray(0, whole);
     rest = whole === joined.length ? new Uint8Array(0) : joined.slice(whole);
   }
-  if (rest.length > 0) {
+  if (rest.length > 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the data end inside a row: ${rest.length} bytes are left over, but a row has ${rowBytes}; the whole rows before it were taken`,
       { field: "source", expected: `a multiple of ${rowBytes} bytes`, found: rest.length },
     );
-  }
 }
 
 async function* readItems(source: unknown, facts: RowFacts): AsyncGenerator<Uint8Array> {
@@ -212,13 +210,12 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
   if (view instanceof Uint8Array || view instanceof DataView || view instanceof Uint8ClampedArray)
     return bytes;
   const width = widthFor(view, dtype);
-  if (width === undefined) {
+  if (width === undefined)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `values of ${view.constructor.name} are not of the array's dtype (${dtype.kind}, ${dtype.itemSize} bytes); give the matching typed array, raw bytes, or a list of values`,
       { field: "source", expected: dtype.kind, found: view.constructor.name },
     );
-  }
   const isLittle = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
   if (width === 1 || isLittle === IS_LITTLE_ENDIAN) return bytes;
   const swapped = bytes.slice();

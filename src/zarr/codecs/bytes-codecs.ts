@@ -34,13 +34,12 @@ export function crc32cStage(): Stage {
 
 /** The bytes before the checksum, as a view. Throws `TRUNCATED`, `CHECKSUM_MISMATCH`. */
 async function verifyCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
-  if (bytes.length < LENGTH) {
+  if (bytes.length < LENGTH)
     throw new SuperchunkError(
       "TRUNCATED",
       `a crc32c takes ${LENGTH} bytes, but only ${bytes.length} are there`,
       { field: "crc32c", expected: LENGTH, found: bytes.length },
     );
-  }
   const end = bytes.length - LENGTH;
   const data = bytes.subarray(0, end);
   const stored = new DataView(bytes.buffer, bytes.byteOffset + end, LENGTH).getUint32(0, true);
@@ -116,13 +115,12 @@ async function decodeChunk(
 export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
   const header = headerOf(bytes);
   const { ctbytes } = header;
-  if (ctbytes !== bytes.length) {
+  if (ctbytes !== bytes.length)
     throw new SuperchunkError(
       "BAD_FIELD",
       `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${bytes.length} bytes are stored; the chunk or its index entry is damaged`,
       { offset: 12, field: "ctbytes", expected: bytes.length, found: ctbytes },
     );
-  }
   checkExpectations(header, { expectedNbytes });
 }
 

@@ -105,9 +105,8 @@ export function parseChain(
       return;
     }
     if (name === "transpose" || name === "bytes" || name === "sharding_indexed") {
-      if (serializer !== undefined) {
+      if (serializer !== undefined)
         throw badMember(at, `a bytes-to-bytes codec, because it follows "${serializer.kind}"`, entry);
-      }
       if (name === "transpose")
         order = joinOrders(order, parseOrder(configuration, context.shape.length, inside));
       else if (name === "bytes") serializer = parseBytes(configuration, stored, inside);
@@ -121,13 +120,12 @@ export function parseChain(
       return;
     }
     const stage = custom ?? stageOf(name, configuration, dtype.itemSize, inside);
-    if (stage === undefined) {
+    if (stage === undefined)
       throw unsupportedMember(
         at,
         `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}; the option "customCodecs" of open gives it others`,
         entry,
       );
-    }
     if (serializer === undefined) throw badMember(at, 'a codec after "bytes" or "sharding_indexed"', entry);
     stages.push(stage);
   });
@@ -225,9 +223,8 @@ function parseOrder(configuration: JsonObject, dimensions: number, place: FieldP
   if (value === "C") return all;
   if (value === "F") return all.reverse();
   const order = asIntegers(value, 0, below(place, "order"), dimensions);
-  if ([...order].sort((a, b) => a - b).some((d, i) => d !== i)) {
+  if ([...order].sort((a, b) => a - b).some((d, i) => d !== i))
     throw badMember(below(place, "order"), `each of 0 to ${dimensions - 1} once`, value);
-  }
   return order;
 }
 
@@ -251,9 +248,8 @@ function parseSharding(
   const chunkShape = asIntegers(configuration["chunk_shape"], 1, at, shape.length);
   chunkShape.forEach((length, d) => {
     for (const whole of lengths[d] ?? []) {
-      if (whole % length !== 0) {
+      if (whole % length !== 0)
         throw badMember(at, `a divisor of the outer chunk's shape [${shape}] in each dimension`, chunkShape);
-      }
     }
   });
   const inner = parseChain(

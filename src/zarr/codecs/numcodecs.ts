@@ -338,13 +338,12 @@ function shuffleStage(size: number): Stage {
 /** Decodes an lz4 block after its decoded size. */
 async function decodeLz4(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
   const size = bytes.length < SUM ? -1 : new DataView(bytes.buffer, bytes.byteOffset, SUM).getUint32(0, true);
-  if (size < 0 || size > limit) {
+  if (size < 0 || size > limit)
     throw new SuperchunkError(
       "BAD_CHUNK",
       `the lz4 chunk promises ${size < 0 ? "nothing" : `${size} bytes`}, but may have at most ${limit}; the chunk is damaged`,
       { offset: 0, field: "lz4", expected: limit, found: size },
     );
-  }
   const decoded = await decodeStream("lz4", bytes.subarray(SUM), size);
   if (decoded.length === size) return decoded;
   throw new SuperchunkError(
@@ -364,13 +363,12 @@ function sumStage(name: string, atStart: boolean, sumOf: (bytes: Uint8Array) => 
       return joinBytes(atStart ? [sum, bytes] : [bytes, sum]);
     },
     decode: async (bytes) => {
-      if (bytes.length < SUM) {
+      if (bytes.length < SUM)
         throw new SuperchunkError(
           "TRUNCATED",
           `a ${name} takes ${SUM} bytes, but only ${bytes.length} are there`,
           { field: name, expected: SUM, found: bytes.length },
         );
-      }
       const at = atStart ? 0 : bytes.length - SUM;
       const data = atStart ? bytes.subarray(SUM) : bytes.subarray(0, at);
       const stored = new DataView(bytes.buffer, bytes.byteOffset + at, SUM).getUint32(0, true);

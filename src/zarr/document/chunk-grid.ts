@@ -95,13 +95,12 @@ export function parseChunkGrid(
     const lengths = asIntegers(configuration["chunk_shape"], 1, below(inside, "chunk_shape"), shape.length);
     return shape.map((extent, d) => regularAxis(extent, at(lengths, d)));
   }
-  if (name !== "rectilinear") {
+  if (name !== "rectilinear")
     throw unsupportedMember(
       place,
       `is ${showJson(name)}; superchunk reads the grids "regular" and "rectilinear"`,
       value,
     );
-  }
   const kind = configuration["kind"] ?? "inline";
   if (kind !== "inline") throw unsupportedMember(below(inside, "kind"), 'is not "inline"', kind);
   const shapes = below(inside, "chunk_shapes");
@@ -132,9 +131,8 @@ function parseLengths(
     const [length = 0, count = 1] = Array.isArray(entry)
       ? asIntegers(entry as JsonValue, 1, at, 2)
       : [asInteger(entry, 1, at)];
-    if (lengths.length + count > room) {
+    if (lengths.length + count > room)
       throw unsupportedMember(place, `has more than ${MAX_IRREGULAR} chunks`, lengths.length + count);
-    }
     for (let k = 0; k < count; k++) lengths.push(length);
     total += length * count;
   });
@@ -274,13 +272,11 @@ export function parseKeyEncoding(
   place: FieldPlace,
 ): (position: readonly number[]) => string {
   const { name, configuration } = asExtension(value, place);
-  if (name !== "default" && name !== "v2") {
+  if (name !== "default" && name !== "v2")
     throw unsupportedMember(place, `is ${showJson(name)}; superchunk knows "default" and "v2"`, value);
-  }
   const separator = configuration["separator"] ?? (name === "default" ? "/" : ".");
-  if (separator !== "/" && separator !== ".") {
+  if (separator !== "/" && separator !== ".")
     throw badMember(below(place, "configuration.separator"), '"/" or "."', separator);
-  }
   return name === "default"
     ? (position) => joinKey(path, ["c", ...position].join(separator))
     : (position) => joinKey(path, position.length === 0 ? "0" : position.join(separator));

@@ -125,13 +125,12 @@ function structType(configuration: JsonObject, place: FieldPlace, depth: number)
     offset += dtype.itemSize;
     return field;
   });
-  if (new Set(fields.map(({ name }) => name)).size !== fields.length) {
+  if (new Set(fields.map(({ name }) => name)).size !== fields.length)
     throw badMember(
       inside,
       "fields of different names",
       fields.map(({ name }) => name),
     );
-  }
   if (offset > MAX_ITEM) throw badMember(inside, `items of at most ${MAX_ITEM} bytes`, offset);
   return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
 }
@@ -144,13 +143,12 @@ const MAX_FILL = 64 << 20;
  * `BAD_FIELD` for a value that the dtype does not have, `LIMIT` for items of more than 64 MiB.
  */
 export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
-  if (dtype.itemSize > MAX_FILL) {
+  if (dtype.itemSize > MAX_FILL)
     throw new SuperchunkError(
       "LIMIT",
       `the data type has items of ${dtype.itemSize} bytes; superchunk reads Zarr arrays with items of at most ${MAX_FILL}`,
       { path: place.path, field: "dtype", expected: `at most ${MAX_FILL}`, found: dtype.itemSize },
     );
-  }
   try {
     return value === null ? new Uint8Array(dtype.itemSize) : itemFromFill(dtype, value, place);
   } catch (error) {
@@ -208,9 +206,8 @@ function floatItem(
     return encodeItem(dtype, typeof value === "bigint" ? Number(value) : value);
   }
   const digits = value.slice(2);
-  if (digits.length !== dtype.itemSize * 2 || !/^[0-9a-fA-F]+$/.test(digits)) {
+  if (digits.length !== dtype.itemSize * 2 || !/^[0-9a-fA-F]+$/.test(digits))
     throw badMember(place, `${dtype.itemSize * 2} hexadecimal digits`, value);
-  }
   const item = new Uint8Array(dtype.itemSize);
   for (let i = 0; i < item.length; i++) item[i] = Number.parseInt(digits.slice(2 * i, 2 * i + 2), 16);
   return dtype.byteOrder === "big" ? item : item.reverse();

@@ -72,9 +72,8 @@ export function asIntegers(
   length?: number,
 ): number[] {
   const list = asList(value, place);
-  if (length !== undefined && list.length !== length) {
+  if (length !== undefined && list.length !== length)
     throw badMember(place, `a list of ${length}, one for each dimension`, value);
-  }
   return list.map((entry, i) => asInteger(entry, least, below(place, String(i))));
 }
 

@@ -62,13 +62,12 @@ export function parseEntryDocument(document: JsonValue, name: string): string {
   for (const member of ["zarr_format", "metadata_encoding"]) {
     if (object[member] !== PROTOCOL) throw badMember(below(root, member), PROTOCOL, object[member]);
   }
-  if (asList(object["extensions"] ?? [], below(root, "extensions")).length > 0) {
+  if (asList(object["extensions"] ?? [], below(root, "extensions")).length > 0)
     throw unsupportedMember(
       below(root, "extensions"),
       "names extensions, of which superchunk knows none",
       object["extensions"],
     );
-  }
   return asText(object["metadata_key_suffix"], below(root, "metadata_key_suffix"));
 }
 

@@ -54,9 +54,8 @@ export function parseV2Array(node: V2Node): ArrayModel {
   if (dtype.kind === "object") refuseVariable(object["filters"], below(root, "filters"));
   assertReadable(dtype, name);
   const separator = object["dimension_separator"] ?? ".";
-  if (separator !== "." && separator !== "/") {
+  if (separator !== "." && separator !== "/")
     throw badMember(below(root, "dimension_separator"), '"." or "/"', separator);
-  }
   return {
     dialect,
     path,
@@ -97,9 +96,8 @@ export function parseV2Group(
   consolidated?: JsonObject,
 ): GroupModel {
   const object = asObject(document, { path: name, field: "the document" });
-  if (object["zarr_format"] !== 2) {
+  if (object["zarr_format"] !== 2)
     throw badMember({ path: name, field: "zarr_format" }, "2", object["zarr_format"]);
-  }
   return {
     dialect,
     path,

@@ -88,13 +88,12 @@ function parseArray(
 ): ArrayModel {
   refuseUnknown(document, ARRAY_MEMBERS, root);
   const transformers = document["storage_transformers"] ?? [];
-  if (asList(transformers, below(root, "storage_transformers")).length > 0) {
+  if (asList(transformers, below(root, "storage_transformers")).length > 0)
     throw unsupportedMember(
       below(root, "storage_transformers"),
       "has entries, of which Zarr v3 defines none",
       transformers,
     );
-  }
   const shape = asIntegers(document["shape"], 0, below(root, "shape"));
   const dtype = parseDataType(document["data_type"], below(root, "data_type"));
   const axes = parseChunkGrid(document["chunk_grid"], shape, below(root, "chunk_grid"));

@@ -47,9 +47,8 @@ interface TypeOptions {
  */
 export function mapDType(dtype: DType, options: TypeOptions): ZarrType {
   refuseObjects(dtype, options.path);
-  if (dtype.itemSize === 0) {
+  if (dtype.itemSize === 0)
     throw unsupported(options.path, dtype, "has items of 0 bytes, which Zarr does not have");
-  }
   return options.portable === true ? mapPortable(dtype, options) : mapExact(dtype, options);
 }
 
@@ -188,13 +187,12 @@ function nameOf(dtype: DType, path: string): JsonValue {
       return `${dtype.kind}${dtype.itemSize * 8}`;
     case "float":
     case "complex":
-      if (isLongDouble(dtype)) {
+      if (isLongDouble(dtype))
         throw unsupported(
           path,
           dtype,
           `has items of ${dtype.itemSize} bytes, which no Zarr data type has; portable gives those of archives as bytes; store others as float64`,
         );
-      }
       return `${dtype.kind}${dtype.itemSize * 8}`;
     case "datetime":
     case "timedelta":
@@ -259,13 +257,12 @@ function timeAttributes(dtype: { kind: "datetime" | "timedelta"; unit: string; s
 
 function refuseObjects(dtype: DType, path: string): void {
   if (dtype.kind === "struct") for (const field of dtype.fields) refuseObjects(field.dtype, path);
-  if (dtype.kind === "object") {
+  if (dtype.kind === "object")
     throw unsupported(
       path,
       dtype,
       "holds Python pickles, which can run code when they are read; they are never read. Convert them with the program that wrote them",
     );
-  }
 }
 
 function unsupported(path: string, dtype: DType, reason: string): SuperchunkError {

@@ -273,13 +273,12 @@ export class ZarrArray implements ReadableArray {
   ): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const expected = elementsOf(extents.map((extent) => extent.count)) * this.dtype.itemSize;
-    if (target.byteLength !== expected) {
+    if (target.byteLength !== expected)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `the selection has ${expected} bytes, but the target ${target.byteLength}`,
         { field: "target", expected, found: target.byteLength },
       );
-    }
     const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
     await this.#readTo(bytes, extents, options);
     if (this.isSwapped) swapItems(bytes, this.dtype);

@@ -236,11 +236,10 @@ async function openHierarchy(
   const group = await readDocument(store, groupKey, options.signal);
   const members = (): AsyncIterable<string> => hierarchyMembers(store, base, path, suffix, options.signal);
   // A group may have no document and exist only through its members. The root always exists.
-  if (group === undefined && path !== "" && (await isEmpty(members()))) {
+  if (group === undefined && path !== "" && (await isEmpty(members())))
     throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
       path: store.describe(arrayKey),
     });
-  }
   const document: JsonObject = {};
   const model: GroupModel = parseTransformerGroup(group ?? document, path, store.describe(groupKey));
   return new ZarrGroup(store, model, {

@@ -74,12 +74,11 @@ export function checkLength(
   offset: number,
 ): Uint8Array {
   if (bytes?.length === length) return bytes;
-  if (bytes === undefined) {
+  if (bytes === undefined)
     throw new SuperchunkError("INCOMPLETE", "the object was removed while it was read. Read again", {
       ...placeDetails(place),
       offset,
     });
-  }
   throw new SuperchunkError(
     "TRUNCATED",
     `${length} bytes are needed from byte ${offset}, but only ${bytes.length} are there. The file is truncated; look for a complete copy`,

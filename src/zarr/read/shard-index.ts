@@ -58,9 +58,8 @@ export function parseIndexCodecs(
   place: FieldPlace,
 ): ShardIndexLayout {
   const location = configuration["index_location"] ?? "end";
-  if (location !== "start" && location !== "end") {
+  if (location !== "start" && location !== "end")
     throw badMember(below(place, "index_location"), '"start" or "end"', location);
-  }
   const at = below(place, "index_codecs");
   let endian: "little" | "big" | undefined;
   let order: readonly number[] | undefined;
@@ -71,15 +70,13 @@ export function parseIndexCodecs(
     if (name === "crc32c" && endian !== undefined) checksums++;
     else if (name === "bytes" && endian === undefined) {
       const value = inside["endian"];
-      if (value !== "little" && value !== "big") {
+      if (value !== "little" && value !== "big")
         throw badMember(below(here, "configuration.endian"), '"little" or "big"', value);
-      }
       endian = value;
     } else if (name === "transpose" && endian === undefined && order === undefined) {
       order = asIntegers(inside["order"], 0, below(here, "configuration.order"), dimensions + 1);
-      if ([...order].sort((a, b) => a - b).some((d, k) => d !== k)) {
+      if ([...order].sort((a, b) => a - b).some((d, k) => d !== k))
         throw badMember(below(here, "configuration.order"), `each of 0 to ${dimensions} once`, order);
-      }
     } else if (name === "bytes" || name === "transpose" || name === "crc32c") {
       throw badMember(here, "a chain of transpose, bytes and crc32c in this order", entry);
     } else {
@@ -193,9 +190,8 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
       continue;
     }
     const half = offset === ABSENT || nbytes === ABSENT;
-    if (half || (nbytes > 0n && offset < room.from) || offset + nbytes > room.to) {
+    if (half || (nbytes > 0n && offset < room.from) || offset + nbytes > room.to)
       throw badEntry(shard, { slot, at: base + wordAt(slot, 0), offset, nbytes, half }, room);
-    }
     entries.push({ offset: Number(offset), nbytes: Number(nbytes) });
   }
   refuseOverlaps(entries, shard, (slot) => base + wordAt(slot, 0));

@@ -140,14 +140,13 @@ export function checkMembers(spec: ZarrSpecification): void {
     if (spec[name] === undefined || spec.shardShape !== undefined) continue;
     throw wrong(name, "says how shards are, but shardShape is missing", "shardShape", spec[name]);
   }
-  if (spec.chunkGrid !== undefined && spec.shardShape !== undefined) {
+  if (spec.chunkGrid !== undefined && spec.shardShape !== undefined)
     throw wrong(
       "chunkGrid",
       "and shardShape both say how the array is cut; give the grid of the shards alone, and sharding_indexed in codecs",
       "one of them",
       spec.chunkGrid,
     );
-  }
 }
 
 /** The field of an error about a value that JSON cannot represent. */

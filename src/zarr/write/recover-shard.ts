@@ -41,11 +41,10 @@ export async function recoverShard(
   const { store, model } = array;
   const { chain, axes } = model;
   const { serializer } = chain;
-  if (serializer.kind === "bytes" || chain.stages.length > 0) {
+  if (serializer.kind === "bytes" || chain.stages.length > 0)
     throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards to recover", {
       path: store.describe(array.path),
     });
-  }
   array.assertPosition(position);
   const key = model.chunkKey(position);
   const path = store.describe(key);
@@ -76,7 +75,7 @@ function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: s
   let { chunkShape } = outer;
   for (let { inner } = outer; inner.serializer.kind === "sharding"; inner = inner.serializer.inner) {
     const nested = innerGrid(inner.serializer, permute(chunkShape, inner.order));
-    if (shardIndexLength(elementsOf(nested), inner.serializer.index) === length) {
+    if (shardIndexLength(elementsOf(nested), inner.serializer.index) === length)
       throw new SuperchunkError(
         "UNSUPPORTED",
         "the shards inside of this shard have indexes of the same size, so that an earlier index is not known from theirs; look for another copy of the shard",
@@ -87,7 +86,6 @@ function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: s
           found: length,
         },
       );
-    }
     ({ chunkShape } = inner.serializer);
   }
 }
@@ -106,13 +104,12 @@ export async function findEarlierShard(
   const path = store.describe(key);
   refuseTwins(serializer, grid, path);
   const layout = serializer.index;
-  if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined) {
+  if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "an earlier index can only be recognised by its crc32c, after its chunks, with pairs in order; look for another copy of the shard",
       { path, field: "index_codecs", expected: "an index at the end with a crc32c", found: layout },
     );
-  }
   const length = shardIndexLength(elementsOf(grid), layout);
   const place = { key, path, offset: 0, nbytes: size, slot: undefined, memory: undefined };
   for (let end = size; end >= length; end -= WINDOW) {

@@ -55,22 +55,20 @@ export async function reserveShard(
 ): Promise<ShardReservation> {
   const { axes, chain } = array.model;
   const { serializer, stages } = chain;
-  if (serializer.kind === "bytes" || stages.length > 0 || serializer.index.location !== "start") {
+  if (serializer.kind === "bytes" || stages.length > 0 || serializer.index.location !== "start")
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       "slots can only be reserved in shards with their index at the start",
       { path: array.store.describe(array.path), field: "index_location", expected: "start" },
     );
-  }
   needsWriteRange(array.store, array.path);
   array.assertPosition(position);
-  if (slotBytes !== undefined && !(Number.isSafeInteger(slotBytes) && slotBytes > 0)) {
+  if (slotBytes !== undefined && !(Number.isSafeInteger(slotBytes) && slotBytes > 0))
     throw new SuperchunkError("BAD_ARGUMENT", `slotBytes is ${slotBytes}, expected a number of bytes`, {
       field: "slotBytes",
       expected: "a positive integer",
       found: slotBytes,
     });
-  }
   const key = array.model.chunkKey(position);
   const chunkBytes = elementsOf(serializer.chunkShape) * array.dtype.itemSize;
   const reservation: ShardReservation = {
@@ -90,13 +88,12 @@ export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Arr
   const { serializer, order } = array.model.chain;
   if (serializer.kind === "bytes") throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards");
   const expected = elementsOf(serializer.chunkShape) * array.dtype.itemSize;
-  if (items.length !== expected) {
+  if (items.length !== expected)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `an inner chunk has ${expected} bytes of values, but ${items.length} are given; a chunk that reaches over the array's edge is whole too`,
       { path: array.store.describe(array.path), field: "items", expected, found: items.length },
     );
-  }
   const shape = [...serializer.chunkShape];
   serializer.chunkShape.forEach((n, d) => {
     shape[order?.[d] ?? d] = n;
@@ -116,14 +113,13 @@ export async function writeReserved(
 ): Promise<WrittenSlot> {
   const { slotBytes, temporaryKey, grid } = reservation;
   const capacity = elementsOf(grid);
-  if (!Number.isInteger(slot) || slot < 0 || slot >= capacity) {
+  if (!Number.isInteger(slot) || slot < 0 || slot >= capacity)
     throw new SuperchunkError("BAD_ARGUMENT", `slot ${slot} is not one of the shard's ${capacity}`, {
       field: "slot",
       expected: `0 to ${capacity - 1}`,
       found: slot,
     });
-  }
-  if (encoded.length > slotBytes) {
+  if (encoded.length > slotBytes)
     throw new SuperchunkError(
       "LIMIT",
       `the chunk has ${encoded.length} bytes, but ${slotBytes} are reserved for it`,
@@ -135,7 +131,6 @@ export async function writeReserved(
         found: encoded.length,
       },
     );
-  }
   const offset = firstSlot(reservation) + slot * slotBytes;
   await needsWriteRange(store, temporaryKey).call(store, temporaryKey, offset, encoded);
   return { slot, offset, nbytes: encoded.length };
@@ -162,13 +157,12 @@ export async function finishReserved(
       Number.isInteger(nbytes) &&
       nbytes >= 0 &&
       nbytes <= reservation.slotBytes;
-    if (!isOwn || entries[slot] !== undefined) {
+    if (!isOwn || entries[slot] !== undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `${JSON.stringify(each)} is ${isOwn ? "given twice" : "no slot of this reservation"}; give what writeReserved gave, each once`,
         { path: store.describe(key), field: "written", found: slot },
       );
-    }
     entries[slot] = { offset, nbytes };
   }
   const index = await encodeShardIndex(entries, grid, layout);

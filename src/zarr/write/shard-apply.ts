@@ -163,14 +163,13 @@ async function* copyRun(
   for (let at = run.offset; at < run.offset + run.nbytes; at += COPY) {
     const length = Math.min(COPY, run.offset + run.nbytes - at);
     const bytes = await store.getRange(key, { offset: at, length }, { signal });
-    if (bytes?.length !== length) {
+    if (bytes?.length !== length)
       throw new SuperchunkError("CONFLICT", "the object changed while it was copied; write again", {
         path: store.describe(key),
         offset: at,
         expected: length,
         found: bytes?.length,
       });
-    }
     yield bytes;
   }
 }

@@ -59,7 +59,7 @@ export class WritableZarrArray extends ZarrArray {
     super(store, model, settings);
     checkWriteSettings(settings);
     const unwritten = leafOf(model.chain).stages.find(({ isReadOnly }) => isReadOnly);
-    if (unwritten !== undefined) {
+    if (unwritten !== undefined)
       throw new SuperchunkError(
         "UNSUPPORTED",
         `its chunks are encoded with "${unwritten.name}" of numcodecs, which superchunk reads, and does not write; "superchunk convert" makes an array without it`,
@@ -69,7 +69,6 @@ export class WritableZarrArray extends ZarrArray {
           found: unwritten.name,
         },
       );
-    }
     this.#settings = settings;
     this.#hasCustom = stagesOf(model.chain).some(({ isCustom }) => isCustom);
     this.#regions = new RegionMerge(model, this.reading, this.storedFill, store.describe(model.path));
@@ -128,11 +127,10 @@ export class WritableZarrArray extends ZarrArray {
   /** Rewrites the shard at a grid position without its unused bytes. Throws `BAD_ARGUMENT` if there are no shards. */
   async compactShard(position: readonly number[], options: SetOptions = {}): Promise<void> {
     const { serializer, stages } = this.model.chain;
-    if (serializer.kind === "bytes" || stages.length > 0) {
+    if (serializer.kind === "bytes" || stages.length > 0)
       throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards to compact", {
         path: this.store.describe(this.path),
       });
-    }
     this.assertPosition(position);
     checkWriteSettings(options);
     const nothing = async (): Promise<ReadonlyMap<number, undefined>> => new Map();

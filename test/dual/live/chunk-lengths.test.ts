@@ -58,6 +58,6 @@ test("the command takes --optimize, and refuses it where it has no meaning", asy
     expect(await runCli(["create", `${root}2`, "--dtype", "<f8", ...wrong])).toMatchObject({ code: 2 });
   await expect(create(`${root}3`, { dtype: "<f8", optimize: "both" as "read" })).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
-    message: expect.stringContaining("optimize is both; expected one of read, update") as string,
+    message: expect.stringContaining("optimize is both, expected one of read, update") as string,
   });
 });
