@@ -29,7 +29,7 @@ import {
   emptyDestination,
   recordKey,
 } from "./destination.ts";
-import { HANDED, type Helpers, MANY_SOURCES, parseDescribed } from "./helpers.ts";
+import { HANDED, type Helpers, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
   failuresOf,
@@ -178,10 +178,10 @@ export function conversionOf(
   /** Converts the sources: in this thread, and very many also by helpers. */
   async function convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
     const { jobs = SOURCES_AT_ONCE, signal } = options;
-    const isMany = batch !== undefined && items.length >= MANY_SOURCES;
-    const { count = 0 } = (isMany ? helpers : undefined) ?? {};
+    const { count, leastSources } = helpers ?? { count: 0, leastSources: 0 };
+    const helperCount = batch !== undefined && items.length >= leastSources ? count : 0;
     const most = target.isHierarchy ? jobs : 1;
-    const atOnce = Math.ceil(most / (count + 1));
+    const atOnce = Math.ceil(most / (helperCount + 1));
     const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
       mapAhead(sources, OPENED_AHEAD, ([index, each]) => prepareOne(index, each));
     const here = (
@@ -192,7 +192,7 @@ export function conversionOf(
     if (only !== undefined) return here([only], most, signal);
     const queue = items.entries();
     const left: [number, SourceItem][] = [];
-    const hands = Array.from({ length: count + 1 }, (_, hand) => async (inner: AbortSignal) => {
+    const hands = Array.from({ length: helperCount + 1 }, (_, hand) => async (inner: AbortSignal) => {
       // This thread does what a helper cannot, with the same concurrency.
       if (hand > 0 && (await handOut(queue, left, record, inner))) return;
       await here(prepare(queue), atOnce, inner);

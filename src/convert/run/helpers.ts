@@ -9,8 +9,6 @@ import { parseJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { FoundAt, NodeFailure, SourceResult } from "../pipeline.ts";
 
-/** With fewer sources, helpers are not worth their start. */
-export const MANY_SOURCES = 100;
 /** Sources handed to a helper at a time. */
 export const HANDED = 16;
 
@@ -45,6 +43,8 @@ export interface Helper {
 /** The helpers available to a conversion. */
 export interface Helpers {
   readonly count: number;
+  /** With fewer sources, they are not worth their start. */
+  readonly leastSources: number;
   /** Starts the next one and waits until it is ready; undefined if threads cannot be started. */
   start(isResumed: boolean): Promise<Helper | undefined>;
 }

@@ -16,6 +16,8 @@ import { WorkerPool } from "./worker-pool.ts";
 
 /** Default number of sources converted at a time, in all threads together. */
 const JOBS = 4;
+/** With fewer sources, a thread spends longer compiling than it saves. */
+const LEAST_SOURCES = 1500;
 
 /** Jobs of a thread; `begin` comes first, and once. */
 export type HelperJob =
@@ -83,6 +85,7 @@ export function helpersFor(
   const begun: HelperThread[] = [];
   return {
     count,
+    leastSources: LEAST_SOURCES,
     async start(isResumed) {
       const thread = new HelperThread();
       begun.push(thread);

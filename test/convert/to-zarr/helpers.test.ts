@@ -39,6 +39,7 @@ function helpersInto(
 ): Helpers {
   return {
     count: 2,
+    leastSources: COUNT,
     async start(isResumed) {
       const [source, store] = [new FileStore(tree), new FileStore(to)];
       const settings = { target: targetOf(), source, destination: { store, path: "" }, isResumed };
