@@ -319,7 +319,6 @@ function expected(rows: number | undefined): { readonly expectedLength?: number 
   return rows === undefined || rows === 0 ? {} : { expectedLength: rows };
 }
 
-/** The struct type of the files for columns. */
 async function structOf(columns: readonly string[], context: Context): Promise<DType> {
   const fields: JsonValue[] = [];
   for (const text of columns) {

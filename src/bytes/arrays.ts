@@ -43,7 +43,6 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Number of elements of a shape. */
 export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, n) => product * n, 1);
 }

@@ -31,7 +31,6 @@ export interface MirrorCosts {
   bytes: number;
   /** Shards written or linked. */
   shards: number;
-  /** Number of publications. */
   publications: number;
 }
 

@@ -61,7 +61,6 @@ export interface StoredStorage {
   readonly raw: JsonObject;
 }
 
-/** `__rootdirs__`. */
 interface StoredRootdirs {
   readonly names: readonly string[];
   /** Folder of each name, relative to the table's folder. */

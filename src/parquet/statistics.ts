@@ -170,7 +170,6 @@ export function mergeStatistics(pages: readonly ValueStatistics[]): ValueStatist
     : { nulls, isOpen, least, greatest, isAscending };
 }
 
-/** Encodes a bound in the plain encoding. */
 export function encodeBound({ kind }: Leaf, bound: Bound): Uint8Array {
   if (bound instanceof Uint8Array) return bound;
   if (kind === "bool") return Uint8Array.of(Number(bound));

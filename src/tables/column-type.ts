@@ -25,7 +25,6 @@ export interface TableColumn {
   readonly shape: readonly number[];
 }
 
-/** The struct of a table's rows. */
 export function structOf(columns: readonly TableColumn[]): StructType {
   let offset = 0;
   const fields = columns.map(({ name, dtype, shape }): Field => {

@@ -188,7 +188,6 @@ export function chooseShards(cells: CellGrid, itemSize: number, sizing: ShardSiz
   };
 }
 
-/** The cells of shard `index`. */
 export function shardCells(shards: ShardGrid, index: number): CellRange {
   const { along, capacity, lastCount } = shards;
   const outer = Math.floor(index / along);

@@ -83,7 +83,6 @@ function destinationName(name: string, error: SuperchunkError | undefined): stri
   return error === undefined ? name : name.replaceAll("\\", "_");
 }
 
-/** Path of a key below a folder. */
 function pathBelow(key: string, folder: string): string {
   return key === folder ? "" : folder === "" ? key : key.slice(folder.length + 1);
 }

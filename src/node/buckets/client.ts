@@ -75,7 +75,6 @@ export interface BucketClient {
   close(): void;
 }
 
-/** A failure of a client. */
 export interface ClientFailure {
   /** The server's or the client's name for it: `NoSuchKey`, `AccessDenied`, `ECONNREFUSED`. */
   readonly name: string;

@@ -41,7 +41,6 @@ export interface Caller {
   end(): void;
 }
 
-/** The place of one answer. */
 export interface AnswerPlace {
   /** Counts the bytes that the answer holds from now on, and starts waiting for its client to accept them. */
   hold(bytes: number): void;

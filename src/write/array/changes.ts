@@ -64,7 +64,6 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
 /** Bytes of equal chunks that are laid out contiguously, so that a superchunk of them is written in few pieces. */
 const MAX_LAID = 4 << 20;
 
-/** Repeats a chunk `count` times. */
 function repeatChunk({ bytes, digest, nbytes }: StoredChunk, count: number): StoredChunk[] {
   const length = bytes.length + digest.length;
   const laid = Math.max(1, Math.min(count, Math.floor(MAX_LAID / length)));

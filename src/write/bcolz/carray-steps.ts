@@ -237,7 +237,6 @@ export async function resizeRows(
 /** Bytes of rows made at once. */
 const BATCH = 1 << 20;
 
-/** Repeats a row `rows` times. */
 export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
   if (row.length === 0) return;
   const batch = Math.max(1, Math.floor(BATCH / row.length));

@@ -319,7 +319,6 @@ export class BloscpackFile extends QueuedEditor {
     await this.#read();
   }
 
-  /** Moves the rows from `end` on to `start`. */
   async #moveRows(start: number, end: number, options: LongOptions): Promise<void> {
     const state = this.#state;
     const { checksum, chunkSize, compression } = this.#planAppend(options);

@@ -103,7 +103,6 @@ interface Plan {
  * Gives the chunks of the last commit with planned patches and changes in place applied; the same source until there is another plan.
  */
 export class PlannedChunks {
-  /** Buffers to read into. */
   readonly #buffers: Uint8Array[] = [];
   #known:
     | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }

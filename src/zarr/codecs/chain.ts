@@ -193,6 +193,11 @@ export function permute<T>(values: readonly T[], order: readonly number[] | unde
   return order === undefined ? values : order.map((d) => values[d] as T);
 }
 
+/** Undoes {@link permute}. */
+export function unpermute<T>(values: readonly T[], order: readonly number[] | undefined): readonly T[] {
+  return order === undefined ? values : values.map((_, d) => values[order.indexOf(d)] as T);
+}
+
 /** Number of inner chunks along each dimension of a shard of this shape, in stored dimension order. */
 export function innerGrid({ chunkShape }: ShardingSerializer, shape: readonly number[]): number[] {
   return shape.map((n, d) => n / at(chunkShape, d));

@@ -82,7 +82,6 @@ export function dataKey(path: string, position: readonly number[], separator: st
   return joinKey("data/root", path, `c${position.length === 0 ? "0" : position.join(separator)}`);
 }
 
-/** Parses a `.group.json`. */
 export function parseTransformerGroup(document: JsonValue, path: string, name: string): GroupModel {
   const object = asObject(document, { path: name, field: "the document" });
   const stored = object["attributes"];

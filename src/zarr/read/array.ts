@@ -33,7 +33,7 @@ import {
   stridesOf,
 } from "../../values/selection.ts";
 import { toValues } from "../../values/values.ts";
-import { type Chain, leafOf, permute } from "../codecs/chain.ts";
+import { type Chain, leafOf, unpermute } from "../codecs/chain.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -59,16 +59,7 @@ function shardShapeOf({ chain, axes }: ArrayModel): readonly number[] | undefine
 
 function innermostShape({ serializer, order }: Chain, shape: readonly number[]): readonly number[] {
   if (serializer.kind === "bytes") return shape;
-  const inner = innermostShape(serializer.inner, serializer.chunkShape);
-  if (order === undefined) return inner;
-  const turned = [...inner];
-  permute(
-    shape.map((_, d) => d),
-    order,
-  ).forEach((dimension, i) => {
-    turned[dimension] = at(inner, i);
-  });
-  return turned;
+  return unpermute(innermostShape(serializer.inner, serializer.chunkShape), order);
 }
 
 /** One dimension of the grid of (inner) chunks. */

@@ -65,7 +65,6 @@ export async function surveyZarrArray(
   const lost: string[] = [];
   const changes = new Map<string, Change>();
   const store = withChanges(stored, changes);
-  /** The array in the changed store. */
   const changed = new ZarrArray(store, model);
   const indexOf = numberChunks(model);
 

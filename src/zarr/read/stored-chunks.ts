@@ -9,7 +9,7 @@ import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer, unpermute } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { assertAbsent, type EncodedPlace, type ShardCache } from "./shard-cache.ts";
@@ -299,11 +299,7 @@ function* missingIn(
 
 /** Shape of a piece in array dimension order. */
 function shapeInArray({ shape, dimensions }: GridPiece): readonly number[] {
-  const turned = [...shape];
-  dimensions.forEach((dimension, d) => {
-    turned[dimension] = at(shape, d);
-  });
-  return turned;
+  return unpermute(shape, dimensions);
 }
 
 /** The inner chunks of a shard in index order; with an `extent`, only those that overlap it. */

@@ -9,7 +9,7 @@
 import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { innerGrid, permute } from "../codecs/chain.ts";
+import { innerGrid, permute, unpermute } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
 import {
   encodeShardIndex,
@@ -94,10 +94,7 @@ export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Arr
       `an inner chunk has ${expected} bytes of values, but ${items.length} are given; a chunk that reaches over the array's edge is whole too`,
       { path: array.store.describe(array.path), field: "items", expected, found: items.length },
     );
-  const shape = [...serializer.chunkShape];
-  serializer.chunkShape.forEach((n, d) => {
-    shape[order?.[d] ?? d] = n;
-  });
+  const shape = unpermute(serializer.chunkShape, order);
   const settings = { ...array.encodeSettings(), writeEmptyChunks: true };
   const turned = turnItems(array.toStoredOrder(items), shape, order, array.dtype.itemSize);
   const bytes = await encodeChunk(serializer.inner, turned, serializer.chunkShape, settings);
