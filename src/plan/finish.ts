@@ -152,7 +152,7 @@ class Finish {
     this.#signal = signal;
   }
 
-  /** As {@link areAllDone}; also throws `INCOMPLETE` if the only source fails. */
+  /** As {@link areAllDone}; also throws why the only source fails, if every run does. */
   async readReceipts(): Promise<boolean> {
     const { plan, units } = this.#job;
     const states = new Uint8Array(units.count);
@@ -166,10 +166,11 @@ class Finish {
     });
     const [failure] = this.#failed.values();
     if (!plan.isTree && failure !== undefined)
-      throw new SuperchunkError("INCOMPLETE", `a task always fails: ${failure.message}`, {
-        path: at(plan.sources, 0).path,
-        field: "tasks",
-      });
+      throw new SuperchunkError(
+        failure.code,
+        `${failure.message}; every run fails: remove this destination, and plan again with an undamaged archive or other options`,
+        { path: this.#job.store.describe(this.#job.path), field: "tasks" },
+      );
     if (this.#withoutFailed)
       for (const [unit, { code, message }] of failing) {
         const { source } = units.place(unit);

@@ -328,6 +328,18 @@ describe("a source", () => {
     expect(await objectsOf(target)).toEqual(await straight(source, { to: "npy" }));
   });
 
+  it("of the only source ends with its error, which says what to do", async () => {
+    const source = await makeArray();
+    await source.put("in/data/__7.blp", Uint8Array.of(1, 2, 3));
+    const job = await planOf(source, new MemoryStore(), ARRAY_OPTIONS);
+    const [failure] = (await runShared(job, {})).failures;
+    expect(failure).toMatchObject({ isFinal: true, units: 1 });
+    await expect(finishShared(job)).rejects.toMatchObject({
+      code: failure?.code,
+      message: expect.stringMatching(/__7\.blp.*remove this destination/) as string,
+    });
+  });
+
   it("that always fails is reported once, and does not stop the rest", async () => {
     const source = await makeTree({ damaged: "4" });
     const target = new MemoryStore();
