@@ -88,13 +88,12 @@ export function toJsonFailure(error: unknown): JsonFailure {
   if (error instanceof CommanderError)
     return { code: "USAGE", message: error.message.replace(/^error: /, "") };
   if (error instanceof Interruption) return { code: "INTERRUPTED", message: error.message };
-  if (isSystemError(error)) {
+  if (isSystemError(error))
     return {
       code: error.code === "ENOSPC" ? "NO_SPACE" : "IO",
       message: systemText(error),
       ...(error.path === undefined ? {} : { path: error.path }),
     };
-  }
   return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) };
 }
 

@@ -29,14 +29,13 @@ async function main(): Promise<void> {
   process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
 
   const controller = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.on(signal, () => {
       const reason = new Interruption(signal);
       // A user who presses Ctrl-C twice does not want to wait for the cleanup.
       if (controller.signal.aborted) process.exit(reason.exitCode);
       controller.abort(reason);
     });
-  }
   process.stderr.on("error", () => {});
   // The signal also ends reads of stdin. The resulting error need not be reported as well.
   addAbortSignal(controller.signal, process.stdin).on("error", () => {});

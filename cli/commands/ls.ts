@@ -164,11 +164,10 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
     });
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
-    if (named.where !== undefined && isUnfollowed(error, named.where)) {
+    if (named.where !== undefined && isUnfollowed(error, named.where))
       return forPeople
         ? [`${"LINK".padEnd(17)}  ${printable(path)}`, printable(unfollowedText(error))]
         : { path, notFollowed: toJsonFailure(error) };
-    }
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
     return [

@@ -390,9 +390,8 @@ function verdictLines(
   const name = printable(path);
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
-  if (error !== undefined) {
+  if (error !== undefined)
     return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
-  }
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
   const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;

@@ -333,7 +333,6 @@ export function withPlace(path: string, message: string): string {
 
 /** Sets the exit code for the failures. */
 export function noteFailures(entries: readonly { readonly code?: ErrorCode }[], context: Context): void {
-  for (const { code } of entries) {
+  for (const { code } of entries)
     if (code !== undefined) context.note(new SuperchunkError(code, "").isDamage ? EXIT.damaged : EXIT.failed);
-  }
 }

@@ -17,11 +17,10 @@ export function alignRows(
   columns: number = Number.POSITIVE_INFINITY,
 ): string[] {
   const widths: number[] = [];
-  for (const row of rows) {
+  for (const row of rows)
     row.forEach((cell, c) => {
       widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
     });
-  }
   const [first = 0, ...others] = widths;
   const rest = others.reduce((sum, width) => sum + 2 + width, 0);
   if (first + rest > columns) widths[0] = Math.min(first, Math.max(SHORT_NAME, columns - rest));

@@ -102,14 +102,12 @@ export interface CellColumn {
  */
 export function cellColumns(prefix: string, dtype: DType, shape: readonly number[]): CellColumn[] {
   const [length, ...rest] = shape;
-  if (length !== undefined) {
+  if (length !== undefined)
     return Array.from({ length }, (_, i) => cellColumns(joinName(prefix, String(i)), dtype, rest)).flat();
-  }
-  if (dtype.kind === "struct") {
+  if (dtype.kind === "struct")
     return dtype.fields.flatMap((field) =>
       cellColumns(joinName(prefix, field.name), field.dtype, field.shape),
     );
-  }
   return [{ name: prefix, numeric: isNumeric(dtype) }];
 }
 

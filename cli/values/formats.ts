@@ -36,7 +36,7 @@ export async function printText(
   const names = columns.map((column) => printable(column.name));
   let widths: number[] | undefined;
   await eachRange(out, rows, options, async (from, to) => {
-    for await (const batch of readBatches(sources, from, to, options)) {
+    for await (const batch of readBatches(sources, from, to, options))
       for (const lines of rowCells(batch, sources, printable)) {
         if (widths === undefined) {
           widths = measure(columns, lines, options.header);
@@ -47,11 +47,9 @@ export async function printText(
           if (waiting !== undefined) await waiting;
         }
       }
-    }
   });
-  if (widths === undefined && options.header) {
+  if (widths === undefined && options.header)
     await out.line(align(names, columns, measure(columns, [], true)));
-  }
 }
 
 async function eachRange(
@@ -99,11 +97,10 @@ function* rowCells(
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
   const widths = columns.map((column) => (header ? textWidth(printable(column.name)) : 0));
-  for (const cells of lines) {
+  for (const cells of lines)
     cells.forEach((cell, c) => {
       widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
     });
-  }
   return widths;
 }
 
@@ -120,11 +117,9 @@ async function printBlocks(out: Output, source: ValueSource, options: TextOption
   const width = (source.shape.at(-1) ?? 0) * cellColumns("", source.dtype, []).length;
   const plane = source.shape.at(-2) ?? 1;
   await eachRange(out, source.rows, options, async (from, to) => {
-    for await (const batch of readBatches([source], from, to, options)) {
-      for (const rows of rowCells(batch, [source], printable)) {
+    for await (const batch of readBatches([source], from, to, options))
+      for (const rows of rowCells(batch, [source], printable))
         for (const cells of rows) await printPlanes(out, cells, width, plane);
-      }
-    }
   });
 }
 

@@ -421,12 +421,11 @@ function withLiterals(dictionary: Uint8Array, stream: Uint8Array): Uint8Array {
     }
   const length = literals + dictionary.length;
   const head = [(Math.min(length, 15) << 4) | (token & 15)];
-  if (length >= 15) {
+  if (length >= 15)
     for (let rest = length - 15; ; rest -= 255) {
       head.push(Math.min(rest, 255));
       if (rest < 255) break;
     }
-  }
   const out = new Uint8Array(head.length + dictionary.length + Math.max(0, stream.length - next));
   out.set(head);
   out.set(dictionary, head.length);

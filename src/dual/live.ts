@@ -150,13 +150,12 @@ export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<Re
   const { columns } = new LiveDocuments(root, writer.settings, writer.columns);
   const known = columns.map(({ node }) => node);
   const removed = await removeView(root.store, root.path, known);
-  for (const { first, count } of writer.committed.layout.runs) {
+  for (const { first, count } of writer.committed.layout.runs)
     for (const key of superchunkKeys(writer.columns, range(first, count))) {
       const at = { side: "data", key } as const;
       const facts = await files.inspect(at);
       if (facts !== undefined && facts.links === 1) await files.setMode(at, facts.mode | OWNER_WRITES);
     }
-  }
   await commitSettings(writer, { ...writer.settings, zarr: false });
   return removed;
 }

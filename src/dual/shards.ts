@@ -319,11 +319,10 @@ async function describeOddities(
       const before = chunks[i - 1];
       return before === undefined || chunk.offset === before.offset + before.ctbytes + digest;
     });
-    if (header.version === 4 || !isWalkable) {
+    if (header.version === 4 || !isWalkable)
       notes.push(
         `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie back to back and in order`,
       );
-    }
   }
   return notes;
 }

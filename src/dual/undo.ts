@@ -216,7 +216,7 @@ async function findByIdentity(
   lost: ReadonlyMap<string, RecordedFile>,
 ): Promise<Map<RecordedFile, string>> {
   const found = new Map<RecordedFile, string>();
-  for (const folder of new Set([...lost.values()].map(({ path }) => splitKey(path).folder))) {
+  for (const folder of new Set([...lost.values()].map(({ path }) => splitKey(path).folder)))
     for await (const { name, kind } of source.list(folder)) {
       if (kind !== "object") continue;
       const key = folder === "" ? name : `${folder}/${name}`;
@@ -224,6 +224,5 @@ async function findByIdentity(
       const file = facts?.kind === "file" ? lost.get(facts.identity) : undefined;
       if (file !== undefined) found.set(file, key);
     }
-  }
   return found;
 }

@@ -254,14 +254,13 @@ function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path:
     );
   const nchunks = countChunks(runs);
   const replaced = new Set<number>();
-  for (const { chunks } of patches) {
+  for (const { chunks } of patches)
     for (const chunk of chunks) {
       if (chunk < 0) continue;
       if (chunk >= nchunks) throw badStored(path, "layout.patches", `chunks below ${nchunks}`, chunk);
       if (replaced.has(chunk)) throw badStored(path, "layout.patches", "each chunk once", chunk);
       replaced.add(chunk);
     }
-  }
 }
 
 export function countChunks(runs: readonly Run[]): number {

@@ -192,8 +192,7 @@ async function locateAbove(path: string): Promise<Location> {
     return { store, path: (isBucketAddress(origin) ? names : names.map(decodeURIComponent)).join("/") };
   }
   const full = resolve(path);
-  for (let folder = dirname(full); ; folder = dirname(folder)) {
+  for (let folder = dirname(full); ; folder = dirname(folder))
     if (isFolder(folder))
       return { store: new FileStore(folder), path: relative(folder, full).split(sep).join("/") };
-  }
 }

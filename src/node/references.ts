@@ -355,13 +355,12 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   if (object === undefined) return explainIcechunk(error, path);
   const { location, info } = object;
   const details = { path: location, cause: error };
-  if (info === undefined) {
+  if (info === undefined)
     return new SuperchunkError(
       "NOT_FOUND",
       `the object that the chunk ${key} of ${path} refers to no longer exists`,
       { ...details, field: "location" },
     );
-  }
   if (short !== null) {
     const [, expected = "", found = ""] = short;
     return new SuperchunkError(

@@ -226,7 +226,7 @@ export class Share {
     try {
       const run = await this.#planOf(source);
       let unit = units.of(source).first;
-      for (const [array, each] of run.arrays.entries()) {
+      for (const [array, each] of run.arrays.entries())
         for (const task of await orderedTasks(each, signal)) {
           if (unit === own[next]) {
             yield { unit, source, task, array };
@@ -234,7 +234,6 @@ export class Share {
           }
           unit++;
         }
-      }
       if (unit !== units.of(source).end) throw otherTasks(at(plan.sources, source).path);
     } catch (error) {
       signal?.throwIfAborted();

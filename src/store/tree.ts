@@ -10,13 +10,12 @@ export async function* walkKeys(
   signal?: AbortSignal,
 ): AsyncGenerator<string> {
   const folders = [folder];
-  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+  for (let next = folders.pop(); next !== undefined; next = folders.pop())
     for await (const { name, kind } of store.list(next, { signal })) {
       const key = joinKey(next, name);
       if (kind === "folder") folders.push(key);
       else yield key;
     }
-  }
 }
 
 /** Removes everything below a folder, but not the folder. Resolves with the number of objects. */

@@ -62,9 +62,8 @@ export function repeatItem(item: Uint8Array, bytes: Uint8Array): Uint8Array {
   const first = item[0] as number;
   if (item.every((byte) => byte === first)) return bytes.fill(first);
   bytes.set(item.subarray(0, bytes.length));
-  for (let done = item.length; done < bytes.length; done *= 2) {
+  for (let done = item.length; done < bytes.length; done *= 2)
     bytes.copyWithin(done, 0, Math.min(done, bytes.length - done));
-  }
   return bytes;
 }
 
@@ -94,12 +93,11 @@ function laneCopier(from: Uint8Array, to: Uint8Array, itemSize: number): RunCopi
   const source = lanesOf(from, lane);
   const target = lanesOf(to, lane);
   const per = itemSize / lane;
-  if (per === 1) {
+  if (per === 1)
     return (s, t, { count, from: stepFrom, to: stepTo }) => {
       for (let i = 0, a = s, b = t; i < count; i++, a += stepFrom, b += stepTo)
         target[b] = source[a] as number;
     };
-  }
   return (s, t, { count, from: stepFrom, to: stepTo }) => {
     for (let i = 0; i < count; i++) {
       const a = (s + i * stepFrom) * per;
@@ -131,11 +129,9 @@ export function swapItems(bytes: Uint8Array, dtype: DType): Uint8Array {
     return bytes;
   }
   const lanes = lanesOfItem(dtype, 0);
-  for (let item = 0; item < bytes.length; item += dtype.itemSize) {
-    for (const { at, width, length } of lanes) {
+  for (let item = 0; item < bytes.length; item += dtype.itemSize)
+    for (const { at, width, length } of lanes)
       swapBytes(bytes.subarray(item + at, item + at + length), width);
-    }
-  }
   return bytes;
 }
 
@@ -237,11 +233,9 @@ function applyRuns(
   for (let item = 0; item < count; item++) {
     const source = item * sourceSize;
     const target = item * targetSize;
-    for (const { from, to, length, reverse } of runs) {
-      for (let i = 0; i < length; i++) {
+    for (const { from, to, length, reverse } of runs)
+      for (let i = 0; i < length; i++)
         out[target + to + i] = items[source + from + (reverse ? length - 1 - i : i)] as number;
-      }
-    }
   }
   return out;
 }

@@ -82,14 +82,13 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
       `the entry for dimension ${dimension}`,
       "an integer, { start, stop, step } or null",
     );
-  for (const member of Object.keys(entry)) {
+  for (const member of Object.keys(entry))
     if (!SLICE_MEMBERS.has(member))
       throw badSelection(
         entry,
         `the entry for dimension ${dimension}`,
         `no member "${member}", but { start, stop, step }`,
       );
-  }
   const step = entry.step ?? 1;
   if (!Number.isInteger(step) || step < 1)
     throw new SuperchunkError(

@@ -258,14 +258,13 @@ function swapToNative(bytes: Uint8Array, width: number, little: boolean): Uint8A
 /** Reverses each group of `width` bytes in place. */
 export function swapBytes(bytes: Uint8Array, width: number): void {
   const half = width >> 1;
-  for (let at = 0; at + width <= bytes.length; at += width) {
+  for (let at = 0; at + width <= bytes.length; at += width)
     for (let i = 0; i < half; i++) {
       const other = at + width - 1 - i;
       const byte = bytes[at + i] as number;
       bytes[at + i] = bytes[other] as number;
       bytes[other] = byte;
     }
-  }
 }
 
 function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number): TypedValues {
@@ -341,11 +340,10 @@ export function toJsonValue(value: unknown, dtype: DType, text: "latin1" | "utf8
   if (typeof value === "boolean" || typeof value === "string") return value;
   if (value instanceof Uint8Array) return [...value];
   if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype, text));
-  if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
+  if (dtype.kind === "struct" && typeof value === "object" && value !== null)
     return dtype.fields.map((field) =>
       toJsonValue((value as Record<string, unknown>)[field.name], field.dtype, text),
     );
-  }
   return null;
 }
 

@@ -103,7 +103,7 @@ export class ShardingTransformer {
       if (place === undefined) await this.#overwriteValue(write);
       else addTo(shards, place.shardKey, [place.slot, write] as const);
     }
-    for (const [shardKey, parts] of shards) {
+    for (const [shardKey, parts] of shards)
       await this.#update(shardKey, async () => {
         const updates = new Map<number, Uint8Array>();
         for (const [slot, [key, start, bytes]] of parts) {
@@ -112,7 +112,6 @@ export class ShardingTransformer {
         }
         return updates;
       });
-    }
   }
 
   /** Removes a value, if it exists. Removing the last chunk of a shard removes the shard. */
@@ -128,9 +127,8 @@ export class ShardingTransformer {
       if (place === undefined) await this.#store.delete(key);
       else addTo(shards, place.shardKey, place.slot);
     }
-    for (const [shardKey, slots] of shards) {
+    for (const [shardKey, slots] of shards)
       await this.#update(shardKey, async () => new Map(slots.map((slot) => [slot, undefined])));
-    }
   }
 
   /** Removes all values whose keys begin with a prefix. */

@@ -82,9 +82,8 @@ function plainDocument(array: ZarrArray, chunkShape: readonly number[]): JsonObj
 /** The data type of a version 2 array, for the types that zarrita has. */
 function nameOf({ dtype }: ZarrArray): JsonValue {
   if (dtype.kind === "bool") return "bool";
-  if (dtype.kind === "int" || dtype.kind === "uint" || dtype.kind === "float" || dtype.kind === "complex") {
+  if (dtype.kind === "int" || dtype.kind === "uint" || dtype.kind === "float" || dtype.kind === "complex")
     return `${dtype.kind}${dtype.itemSize * 8}`;
-  }
   return dtype.kind;
 }
 

@@ -468,11 +468,10 @@ export class ArrayReading {
     }
     const rowBytes = Math.max(1, elementsOf(rest) * dtype.itemSize);
     const step = rows ?? Math.max(1, Math.floor(SLAB_BYTES / rowBytes));
-    for (let start = 0; start < length; start += step) {
+    for (let start = 0; start < length; start += step)
       yield all.map((extent, d) =>
         d === 0 ? { ...extent, start, count: Math.min(step, length - start) } : extent,
       );
-    }
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {

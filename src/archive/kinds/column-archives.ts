@@ -182,7 +182,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   /** Reads the runs of every column and interleaves the fields of each item. */
   async #gather(batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions): Promise<void> {
     const { dtype, columns } = this.parts;
-    for (const batch of batches) {
+    for (const batch of batches)
       for (let i = 0; i < batch.count; i++) {
         const source = at(batch.source, i);
         const target = at(batch.target, i);
@@ -195,7 +195,6 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
             interleave(from, size, out.subarray(target * dtype.itemSize + field.offset), dtype.itemSize);
         }
       }
-    }
   }
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {

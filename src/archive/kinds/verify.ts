@@ -38,13 +38,12 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
   await tally.guard(async () => {
-    for (const name of await listLeftovers(sequence, options.signal)) {
+    for (const name of await listLeftovers(sequence, options.signal))
       tally.warn(
         "LEFTOVER",
         "the object does not belong to the archive any more (left over from a trim, or another program's)",
         { path: sequence.store.describe(name) },
       );
-    }
   });
   return tally.report();
 }
@@ -147,12 +146,11 @@ class Tally {
   chunk(chunk: DecodedChunk): void {
     const { place } = chunk;
     this.#checkTypesize(chunk);
-    if (place.prologue > 0 && chunk.trailing > 0) {
+    if (place.prologue > 0 && chunk.trailing > 0)
       this.warn("TRAILING", `${chunk.trailing} bytes or more follow the chunk; they are ignored`, {
         path: this.#describe(place),
         chunk: place.index,
       });
-    }
     this.#chunks++;
     this.#nbytes += chunk.bytes.length;
     this.#cbytes += chunk.ctbytes;

@@ -109,9 +109,8 @@ async function isArchiveFolder(
   if (entries.some(({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object"))
     return true;
   if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
-  for await (const { name, kind } of store.list(joinKey(path, "meta"), options)) {
+  for await (const { name, kind } of store.list(joinKey(path, "meta"), options))
     if (kind === "object" && (name === "sizes" || name === "storage")) return true;
-  }
   return false;
 }
 

@@ -43,7 +43,7 @@ async function nothingThere(
       'the folder has the __attrs__ of a table or an array, but neither __rootdirs__, nor meta/sizes and meta/storage. Look for a complete copy, or save its chunks with "superchunk repair"',
       { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: "__attrs__" },
     );
-  if (await hasEntries(store, path, options)) {
+  if (await hasEntries(store, path, options))
     return new SuperchunkError(
       "UNSUPPORTED",
       `the folder is not an archive: it has neither __rootdirs__, nor meta/sizes and meta/storage, nor zarr.json, .zarray or .zgroup of Zarr. ${adviseOnFolder(where.path)}`,
@@ -53,7 +53,6 @@ async function nothingThere(
         found: "none of them",
       },
     );
-  }
   const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
   const what = isEmpty ? "the folder is empty; an archive would be in it" : "no such file or folder";
   const reason = store.explainAbsence?.();

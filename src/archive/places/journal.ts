@@ -290,10 +290,9 @@ type Writes = readonly JournalWrite[];
 /** The version that the writes give the file; 3 if they do not touch it. A file that keeps version 4 may be changed twice. */
 function versionAfter(writes: Writes): number {
   let version = WHOLE;
-  for (const { offset, bytes } of writes) {
+  for (const { offset, bytes } of writes)
     if (offset <= VERSION_AT && offset + bytes.length > VERSION_AT)
       version = bytes[VERSION_AT - offset] ?? WHOLE;
-  }
   return version;
 }
 

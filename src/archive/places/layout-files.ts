@@ -75,11 +75,10 @@ export class LayoutIndex {
       this.#starts.push(start);
       start += run.count * run.chunks;
     }
-    for (const { number, chunks } of layout.patches) {
+    for (const { number, chunks } of layout.patches)
       chunks.forEach((chunk, inFile) => {
         if (chunk >= 0) this.#patched.set(chunk, { number, inFile, needed: chunks.length });
       });
-    }
   }
 
   /** The place of chunk `index`, which must be below `nchunks`. */

@@ -309,14 +309,13 @@ export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
   return {
     async *decodeChunks(store, batches, run) {
       const scratch = new Scratch();
-      for await (const places of batches) {
+      for await (const places of batches)
         for await (const chunk of fetchChunks(store, places, run)) {
           const { place, header, trailing } = chunk;
           const out = run.target?.(place) ?? scratch.take(header.nbytes, run.hold);
           await decodeFetched(store, chunk, out, decode);
           yield { place, bytes: out, ctbytes: header.ctbytes, typesize: header.typesize, trailing };
         }
-      }
     },
   };
 }

@@ -55,7 +55,7 @@ async function* listObjects(
     const keys = places.map(({ key }) => key);
     return { places, heads: await getHeads(keys, length, { signal }) };
   };
-  for await (const { places, heads } of mapAhead(starts(), LOTS_AHEAD, look, signal)) {
+  for await (const { places, heads } of mapAhead(starts(), LOTS_AHEAD, look, signal))
     for (const [i, place] of places.entries()) {
       const head = heads[i];
       const path = store.describe(place.key);
@@ -65,7 +65,6 @@ async function* listObjects(
       yield describeChunk(place, headerOf(head.bytes, place, path), undefined);
       onProgress?.({ done: place.index + 1 - first, total: last - first });
     }
-  }
 }
 
 /** Lists any sequence, in runs of chunks that are neighbours in one object. */

@@ -169,7 +169,7 @@ export function salvagedSequence(
     const fill = column.fill.length > 0 ? column.fill : Uint8Array.of(0);
     const out = new Uint8Array(nbytes);
     let done = 0;
-    for (const { from, to } of spansOf(index * chunkBytes, nbytes)) {
+    for (const { from, to } of spansOf(index * chunkBytes, nbytes))
       for (let at = from; at < to; ) {
         const slotIndex = Math.floor(at / chunkBytes);
         const end = Math.min(to, (slotIndex + 1) * chunkBytes);
@@ -185,7 +185,6 @@ export function salvagedSequence(
         done += end - at;
         at = end;
       }
-    }
     const chunk = await encode(out, column.encoding);
     const digest = await loadDigest(checksum);
     return joinBytes([chunk, digest(chunk)]);

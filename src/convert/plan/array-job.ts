@@ -241,9 +241,8 @@ function whyRecode(
 ): string | undefined {
   if (type.transform !== undefined) return type.transform.reason;
   if (uneven !== undefined && matched?.cells.unequal === undefined) return uneven.reason;
-  if (archive.chunkBytes % dtype.itemSize !== 0) {
+  if (archive.chunkBytes % dtype.itemSize !== 0)
     return `chunks of ${archive.chunkBytes} bytes do not end on items of ${dtype.itemSize} bytes`;
-  }
   if (matched === undefined)
     return `chunks of ${archive.chunkBytes} bytes do not end on rows of the shape [${shape}]`;
   if (summary.cname !== "snappy") return undefined;

@@ -214,9 +214,8 @@ export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): numb
   if (!reversed) return k;
   const position = unravel(k, shards.cells);
   let slot = 0;
-  for (let axis = position.length - 1; axis >= 0; axis--) {
+  for (let axis = position.length - 1; axis >= 0; axis--)
     slot = slot * at(shards.cells, axis) + at(position, axis);
-  }
   return slot;
 }
 
@@ -230,10 +229,9 @@ export function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: S
   for (const [field, value] of [
     ["chunksPerShard", chunksPerShard] as const,
     ["shardSize", shardSize] as const,
-  ]) {
+  ])
     if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1))
       throw badArgument(field, value, "a positive integer");
-  }
   if (chunksPerShard !== undefined) {
     if (chunksPerShard > MAX_CHUNKS_PER_SHARD)
       throw new SuperchunkError(

@@ -79,7 +79,7 @@ export async function firstDifference(
   let other: Uint8Array = new Uint8Array(0);
   let done = 0;
   try {
-    for await (const piece of left) {
+    for await (const piece of left)
       for (let at = 0; at < piece.length; ) {
         while (other.length === 0) {
           const next = await others.next();
@@ -92,7 +92,6 @@ export async function firstDifference(
         done += length;
         other = other.subarray(length);
       }
-    }
     while (other.length === 0) {
       const next = await others.next();
       if (next.done === true) return undefined;

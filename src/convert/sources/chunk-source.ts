@@ -151,9 +151,8 @@ async function fitTo(
 function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {
   const whole = new Uint8Array(length);
   whole.set(items.length > length ? items.subarray(0, length) : items);
-  if (fillItem.some((byte) => byte !== 0)) {
+  if (fillItem.some((byte) => byte !== 0))
     for (let at = items.length; at < length; at += fillItem.length) whole.set(fillItem, at);
-  }
   return whole;
 }
 

@@ -270,7 +270,7 @@ async function claim(
     throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
       path: store.describe(entryKey),
     });
-  for (const path of paths) {
+  for (const path of paths)
     for (const kind of ["array", "group"] as const) {
       const key = joinKey(base, documentKey(path, kind));
       if ((await store.stat(key)) === undefined) continue;
@@ -278,7 +278,6 @@ async function claim(
         path: store.describe(key),
       });
     }
-  }
   return [];
 }
 

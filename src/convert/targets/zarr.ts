@@ -304,9 +304,8 @@ const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs_
 async function fingerprintSource(jobs: ConversionJobs, options: OpenOptions = {}): Promise<JsonObject> {
   const { archive } = jobs;
   const arrays: JsonObject[] = [];
-  for (const { node, source } of [...jobs.arrays, ...jobs.refused]) {
+  for (const { node, source } of [...jobs.arrays, ...jobs.refused])
     arrays.push({ node, ...(await fingerprintArray(source, options)) });
-  }
   return {
     location: archive.store.describe(archive.path),
     dialect: archive.dialect,
@@ -320,7 +319,7 @@ async function fingerprintArray(
   { signal }: OpenOptions,
 ): Promise<JsonObject> {
   const objects: Record<string, string> = {};
-  for (const { store, path } of archive.joinedFrom ?? [archive]) {
+  for (const { store, path } of archive.joinedFrom ?? [archive])
     for (const name of METADATA) {
       const key = joinKey(path, name);
       if (key === "") continue;
@@ -328,6 +327,5 @@ async function fingerprintArray(
       const own = archive.joinedFrom === undefined ? name : store.describe(key);
       if (info !== undefined) objects[own] = `${info.size} ${info.stamp ?? info.version}`;
     }
-  }
   return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };
 }

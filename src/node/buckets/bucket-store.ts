@@ -422,7 +422,7 @@ async function* cutParts(source: PutSource, signal: AbortSignal | undefined): As
   let part = new Uint8Array(size);
   let filled = 0;
   let count = 0;
-  for await (const piece of readPieces(source, signal)) {
+  for await (const piece of readPieces(source, signal))
     for (let from = 0; from < piece.length; ) {
       const length = Math.min(piece.length - from, size - filled);
       part.set(piece.subarray(from, from + length), filled);
@@ -434,6 +434,5 @@ async function* cutParts(source: PutSource, signal: AbortSignal | undefined): As
       part = new Uint8Array(size);
       filled = 0;
     }
-  }
   if (filled > 0) yield part.slice(0, filled);
 }

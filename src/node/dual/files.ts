@@ -255,7 +255,7 @@ async function keepBytes(
     const longest = kept.reduce((most, { start, end }) => Math.max(most, end - start), 0);
     const buffer = new Uint8Array(Math.min(PIECE, longest));
     let copied = 0;
-    for (const { start, end } of kept) {
+    for (const { start, end } of kept)
       for (let at = start; at < end; ) {
         const read = await readFully(source, at, buffer.subarray(0, Math.min(buffer.length, end - at)));
         if (read === 0) break; // the plan follows this file's own index, which does not lead past its end
@@ -263,7 +263,6 @@ async function keepBytes(
         at += read;
         copied += read;
       }
-    }
     return copied;
   } finally {
     fs.closeSync(source);

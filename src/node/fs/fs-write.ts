@@ -314,9 +314,8 @@ function cutTo(file: number, size: number): void {
 /** The same synchronously, for a few bytes. */
 export function writeFullySync(file: number, bytes: Uint8Array, position: number): void {
   let done = 0;
-  while (done < bytes.length) {
+  while (done < bytes.length)
     done += fs.writeSync(file, bytes, done, Math.min(MAX_CALL, bytes.length - done), position + done);
-  }
 }
 
 // Publishes a file: complete under its name, or not at all.

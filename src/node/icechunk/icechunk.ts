@@ -263,26 +263,24 @@ export function explainIcechunk(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || error instanceof SuperchunkError) return error;
   const [first = ""] = error.message.split("\n");
   const text = error.message;
-  if (/checksum of the object owning the virtual chunk has changed/.test(text)) {
+  if (/checksum of the object owning the virtual chunk has changed/.test(text))
     return new SuperchunkError(
       "STALE",
       `an object has changed since it was referenced (${first}); ${REFER_ANEW}`,
       { path, cause: error },
     );
-  }
   if (/no virtual chunk container|not authorized|authorize/i.test(text)) {
     const [, place = "a chunk"] = /chunk location \((\S+?)\)/.exec(text) ?? [];
     const summary = `no container that may be read has ${place}; open the references with {allow: "PLACE"}, where PLACE is a folder or a bucket above it`;
     return new SuperchunkError("UNSAFE_PATH", summary, { path, field: "container", cause: error });
   }
   // Icechunk 2.2 gives JavaScript no more details.
-  if (/error fetching virtual reference/.test(text)) {
+  if (/error fetching virtual reference/.test(text))
     return new SuperchunkError(
       "IO",
       "the object that a chunk refers to cannot be read: it no longer exists, or access to it is refused",
       { path, cause: error },
     );
-  }
   return new SuperchunkError("IO", `Icechunk failed: ${first}`, { path, cause: error });
 }
 

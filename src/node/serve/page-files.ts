@@ -186,10 +186,9 @@ export class PageFiles {
     const store = await this.#shownStore(root, folder, false);
     if (store === undefined) return undefined;
     const entries: ListEntry[] = [];
-    for await (const { name, kind } of store.list(folder, options)) {
+    for await (const { name, kind } of store.list(folder, options))
       if (entries.push({ name, kind }) > MOST_ENTRIES)
         throw new SuperchunkError("LIMIT", "the folder has too many entries", { path: folder });
-    }
     return asJson({ entries });
   }
 
@@ -245,12 +244,11 @@ export class PageFiles {
 
   async #findAll(): Promise<ListedArchive[]> {
     const listed: ListedArchive[] = [];
-    for (const [root, place] of this.#roots.entries()) {
+    for (const [root, place] of this.#roots.entries())
       for await (const found of readablesAt(place)) {
         listed.push(describe(found, root, place));
         if (listed.length >= MOST_LISTED) return listed;
       }
-    }
     return listed;
   }
 }

@@ -114,13 +114,12 @@ type Room = (nbytes: number, total: number) => Uint8Array;
 
 /** Memory for the next chunk: in the job's buffer, or a separate buffer. */
 function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
-  if (job.own) {
+  if (job.own)
     return (nbytes) => {
       const buffer = new ArrayBuffer(nbytes);
       outputs.push(buffer);
       return new Uint8Array(buffer);
     };
-  }
   if (job.output !== undefined) outputs.push(job.output);
   let at = 0;
   return (nbytes, total) => {

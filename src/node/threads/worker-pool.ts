@@ -132,9 +132,8 @@ export class WorkerPool<J = ThreadJob, R = ThreadReply> {
   /** Does a job in one of the threads; `transfer` moves to the thread. Rejects if the thread ends before the job is done. */
   run(job: J, transfer: readonly ArrayBuffer[], { most = this.size, signal }: RunOptions = {}): Promise<R> {
     let idlest: Thread<R> | undefined;
-    for (const thread of this.#threads.slice(0, most)) {
+    for (const thread of this.#threads.slice(0, most))
       if (idlest === undefined || thread.pending.size < idlest.pending.size) idlest = thread;
-    }
     if (idlest === undefined) return Promise.reject(threadEnded(new Error("none is left")));
     const { worker, pending } = idlest;
     const id = this.#nextId++;

@@ -308,9 +308,7 @@ export async function decodeParquetRows(bytes: Uint8Array, path: string): Promis
     });
   }
   const byColumn = new Map<string, ColumnData[]>();
-  for (const piece of pieces) {
-    addTo(byColumn, piece.columnName, piece);
-  }
+  for (const piece of pieces) addTo(byColumn, piece.columnName, piece);
   return {
     count: pieces.reduce((most, { rowEnd }) => Math.max(most, rowEnd), 0),
     value(column, row) {

@@ -216,7 +216,7 @@ export async function sampleArrays(
   onFailure?: StreamSettings["onFailure"],
 ): Promise<number> {
   let sampled = 0;
-  for (const array of arrays) {
+  for (const array of arrays)
     for (const cell of sampledCells(array)) {
       const index = array.positionOf(cell);
       const wanted = await array.sample(cell).catch((error: unknown) => {
@@ -234,7 +234,6 @@ export async function sampleArrays(
       assertSame(await read(array, index), wanted, joinKey(array.node, chunkKey(index)));
       sampled++;
     }
-  }
   return sampled;
 }
 

@@ -87,13 +87,12 @@ export class ScannedObjects {
       keys,
       infos: await this.#seen.seeAgain(first, keys, etags, { signal }),
     });
-    for await (const { keys, infos } of mapAhead(this.#lots(), LOTS_AHEAD, look, signal)) {
+    for await (const { keys, infos } of mapAhead(this.#lots(), LOTS_AHEAD, look, signal))
       for (const [i, key] of keys.entries()) {
         const info = infos[i];
         if (info === undefined) throw new RangeError("an object was not looked at");
         yield { location: this.#locate(key), guard: guardOf(info, this.#store.describe(key)) };
       }
-    }
   }
 
   *#lots(): Generator<Lot> {

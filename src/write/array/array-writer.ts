@@ -402,10 +402,9 @@ export class ArrayWriter {
     const { superchunklen } = this.settings;
     const { before, whole } = mergeTail(this.runs, pending, short, superchunklen);
     const columns = await this.#collect(whole - pending);
-    if (short > 0) {
+    if (short > 0)
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
-    }
     const start = countChunks(before);
     const number = await this.publishSegment({ number: this.files.takeLoose(), first: start, columns });
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);

@@ -133,7 +133,7 @@ async function writeColumn(
   const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen, reserve };
   let bytes = 0;
   let row = 0;
-  for (const { first, count, chunks } of writer.committed.layout.runs) {
+  for (const { first, count, chunks } of writer.committed.layout.runs)
     for (let i = 0; i < count; i++) {
       const stored: StoredChunk[] = [];
       for (let k = 0; k < chunks; k++) {
@@ -149,7 +149,6 @@ async function writeColumn(
       await writer.root.publish(key, pieces);
       bytes += totalLength(pieces);
     }
-  }
   if (await cutter.hasMore()) throw otherRows(total, row);
   return bytes;
 }

@@ -119,9 +119,7 @@ const PROBE = "superchunk-probe";
  */
 export async function assertApart(store: WritableStore, folders: readonly string[]): Promise<void> {
   const alike = new Map<string, string[]>();
-  for (const folder of folders) {
-    addTo(alike, folder.normalize("NFC").toLowerCase(), folder);
-  }
+  for (const folder of folders) addTo(alike, folder.normalize("NFC").toLowerCase(), folder);
   for (const names of alike.values())
     for (const [i, folder] of names.entries())
       for (const other of names.slice(i + 1))

@@ -37,10 +37,9 @@ export interface RunPlace {
 /** The superchunks of the runs, in order. */
 export function* placesOf(runs: readonly Run[]): Generator<RunPlace> {
   let first = 0;
-  for (const run of runs) {
+  for (const run of runs)
     for (let i = 0; i < run.count; i++, first += run.chunks)
       yield { number: run.first + i, first, chunks: run.chunks };
-  }
 }
 
 /** The runs with one superchunk replaced by another. */

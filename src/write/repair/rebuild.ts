@@ -207,12 +207,11 @@ async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: Rebui
     const held = Math.min(chunklen, rows - index * chunklen);
     const chunks: (readonly [StoredChunk])[] = [];
     const whole: Uint8Array[] = [];
-    for (const column of columns) {
+    for (const column of columns)
       for await (const { place, bytes } of column.encodedChunks(index, index + 1, { signal })) {
         chunks.push([writer.chunks.withDigest(bytes.slice(), place.nbytes)]);
         if (held < chunklen) whole.push(await decode(bytes));
       }
-    }
     if (held === chunklen) await writer.addChunks(chunks);
     else {
       writer.buffer.load(whole, held);

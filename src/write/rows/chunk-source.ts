@@ -76,13 +76,12 @@ export class ChunkSource {
   /** The decoded bytes of one chunk, for each column. */
   async decoded(index: number): Promise<Uint8Array[]> {
     const columns: Uint8Array[] = [];
-    for (let i = 0; i < this.#columns.length; i++) {
+    for (let i = 0; i < this.#columns.length; i++)
       for await (const chunk of this.fetchedEach(i, [index])) {
         const bytes = new Uint8Array(chunk.header.nbytes);
         await decodeFetched(this.#store, chunk, bytes);
         columns.push(bytes);
       }
-    }
     return columns;
   }
 }

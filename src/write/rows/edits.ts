@@ -30,7 +30,7 @@ export function* editsOf(
 ): Generator<ChunkEdit> {
   const isOne = items.length === itemSize;
   const one = items.slice(0, itemSize);
-  for (const batch of runsOf(extents, shape)) {
+  for (const batch of runsOf(extents, shape))
     for (let i = 0; i < batch.count; i++) {
       let to = at(batch.source, i) * itemSize;
       let from = at(batch.target, i) * itemSize;
@@ -47,7 +47,6 @@ export function* editsOf(
         left -= length;
       }
     }
-  }
 }
 
 /** Most changes that wait in memory. */

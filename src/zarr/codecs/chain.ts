@@ -252,10 +252,9 @@ function parseSharding(
   const at = below(place, "chunk_shape");
   const chunkShape = asIntegers(configuration["chunk_shape"], 1, at, shape.length);
   chunkShape.forEach((length, d) => {
-    for (const whole of lengths[d] ?? []) {
+    for (const whole of lengths[d] ?? [])
       if (whole % length !== 0)
         throw badMember(at, `a divisor of the outer chunk's shape [${shape}] in each dimension`, chunkShape);
-    }
   });
   const inner = parseChain(
     configuration["codecs"],

@@ -84,12 +84,11 @@ export function parseDataType(value: JsonValue | undefined, place: FieldPlace, d
 
 /** The same dtype with all its parts in another byte order. */
 export function withByteOrder(dtype: DType, byteOrder: "little" | "big"): DType {
-  if (dtype.kind === "struct") {
+  if (dtype.kind === "struct")
     return {
       ...dtype,
       fields: dtype.fields.map((field) => ({ ...field, dtype: withByteOrder(field.dtype, byteOrder) })),
     };
-  }
   if (dtype.byteOrder === "none") return dtype;
   return { ...dtype, byteOrder };
 }
@@ -202,9 +201,8 @@ function floatItem(
   value: JsonValue,
   place: FieldPlace,
 ): Uint8Array {
-  if (typeof value !== "string" || !value.startsWith("0x")) {
+  if (typeof value !== "string" || !value.startsWith("0x"))
     return encodeItem(dtype, typeof value === "bigint" ? Number(value) : value);
-  }
   const digits = value.slice(2);
   if (digits.length !== dtype.itemSize * 2 || !/^[0-9a-fA-F]+$/.test(digits))
     throw badMember(place, `${dtype.itemSize * 2} hexadecimal digits`, value);
@@ -216,15 +214,13 @@ function floatItem(
 /** base64 (zarr-python), or a list of bytes (the specification's raw types). Zarr v2 uses 0 for zeros. */
 function bytesOf(value: JsonValue, place: FieldPlace): Uint8Array {
   if (value === 0) return new Uint8Array(0);
-  if (Array.isArray(value)) {
+  if (Array.isArray(value))
     return Uint8Array.from(value as readonly JsonValue[], (byte) => {
       if (typeof byte === "number" && Number.isInteger(byte) && byte >= 0 && byte <= 255) return byte;
       throw badMember(place, "a list of bytes", value);
     });
-  }
-  if (typeof value === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(value) && value.length % 4 === 0) {
+  if (typeof value === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(value) && value.length % 4 === 0)
     return Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
-  }
   throw badMember(place, "bytes in base64", value);
 }
 

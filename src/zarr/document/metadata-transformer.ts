@@ -59,9 +59,8 @@ export const ENTRY_DOCUMENT: JsonObject = {
 export function parseEntryDocument(document: JsonValue, name: string): string {
   const root: FieldPlace = { path: name, field: "" };
   const object = asObject(document, { path: name, field: "the document" });
-  for (const member of ["zarr_format", "metadata_encoding"]) {
+  for (const member of ["zarr_format", "metadata_encoding"])
     if (object[member] !== PROTOCOL) throw badMember(below(root, member), PROTOCOL, object[member]);
-  }
   if (asList(object["extensions"] ?? [], below(root, "extensions")).length > 0)
     throw unsupportedMember(
       below(root, "extensions"),

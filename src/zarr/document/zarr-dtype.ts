@@ -105,9 +105,8 @@ function mapPortable(dtype: DType, options: TypeOptions): ZarrType {
 
 function chooseFill(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes: string[] } {
   const fill = fillValue === undefined || fillValue === null ? undefined : fillFrom(dtype, fillValue);
-  if (fill !== undefined || fillValue === undefined || fillValue === null) {
+  if (fill !== undefined || fillValue === undefined || fillValue === null)
     return { fill: fill ?? defaultFill(dtype), notes: [] };
-  }
   const kept = defaultFill(dtype);
   return { fill: kept, notes: [fillNote(fillValue, kept)] };
 }

@@ -157,12 +157,11 @@ async function openV2Node(
     return openModel(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
   const node = await nodeOf(group, V2_DOCUMENTS.group);
   const all = await read(V2_DOCUMENTS.consolidated);
-  if (all === undefined) {
+  if (all === undefined)
     return new ZarrGroup(store, parseV2Group(node), {
       members: () => foldersWith(store, path, [V2_DOCUMENTS.array, V2_DOCUMENTS.group], options.signal),
       open: (name) => openZarr(store, joinKey(path, name), options),
     });
-  }
   const documents = parseV2Consolidated(all, store.describe(joinKey(path, V2_DOCUMENTS.consolidated)));
   return new ZarrGroup(store, parseV2Group(node, documents), {
     members: () => consolidatedMembers(documents),

@@ -141,7 +141,7 @@ export class ChunkReading {
   async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
     const { key } = job.place;
     const unsized = { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } };
-    if (this.#store.readsToStat !== true && readsInPart(this.#store, unsized)) {
+    if (this.#store.readsToStat !== true && readsInPart(this.#store, unsized))
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const info = await this.#store.stat(key, { signal });
         if (info === undefined) return false;
@@ -151,7 +151,6 @@ export class ChunkReading {
           (await this.#store.stat(key, { signal }))?.version === info.version;
         if (await this.#holds(isSame, () => readLeafPart(this.#store, known, signal))) return true;
       }
-    }
     const bytes = await this.#gate.run(() => this.#store.get(key, { signal }));
     if (bytes === undefined) return false;
     await decodeLeaf(job, bytes, this.#jobs.shelf);

@@ -60,9 +60,8 @@ export async function readPlace(
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
   const offset = place.offset + start;
-  if (place.memory !== undefined) {
+  if (place.memory !== undefined)
     return checkLength(place.memory.subarray(offset, offset + length), length, place, offset);
-  }
   return checkLength(await store.getRange(place.key, { offset, length }, { signal }), length, place, offset);
 }
 
@@ -173,9 +172,8 @@ export class ShardCache {
   forget(key: string): void {
     this.#store.unpin?.(key);
     this.#loading.delete(key);
-    for (const name of [...this.#known.keys()]) {
+    for (const name of [...this.#known.keys()])
       if (name === key || name.startsWith(`${key}\0`)) this.#drop(name);
-    }
   }
 
   async #load(

@@ -116,9 +116,8 @@ export async function encodeShardIndex(
     setWord(view, wordAt(slot, 0), entry?.offset, little);
     setWord(view, wordAt(slot, 1), entry?.nbytes, little);
   });
-  for (let end = entries.length * ENTRY; end < length; end += CRC) {
+  for (let end = entries.length * ENTRY; end < length; end += CRC)
     view.setUint32(end, await sumOf(bytes.subarray(0, end)), true);
-  }
   return bytes;
 }
 

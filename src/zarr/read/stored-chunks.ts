@@ -179,12 +179,11 @@ export async function* listMissingChunks(
   signal?: AbortSignal,
 ): AsyncGenerator<MissingChunk> {
   const walk: Walk = { store, model, cache, signal };
-  for await (const { position, isStored } of gridPositions(store, model, signal)) {
+  for await (const { position, isStored } of gridPositions(store, model, signal))
     for await (const slot of slotsAt(walk, position, isStored)) {
       const isOutside = slot.start.some((start, d) => start >= at(model.shape, d));
       if (!("version" in slot) && !isOutside) yield slot;
     }
-  }
 }
 
 interface Walk {

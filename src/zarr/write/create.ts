@@ -132,10 +132,9 @@ const MEMBERS: { readonly [name in keyof Required<ZarrSpecification>]: true } = 
 
 /** Refuses members that would have no effect. Throws `BAD_ARGUMENT`. */
 export function checkMembers(spec: ZarrSpecification): void {
-  for (const [name, value] of Object.entries(spec)) {
+  for (const [name, value] of Object.entries(spec))
     if (!(name in MEMBERS))
       throw wrong(name, "is not a member of a specification", Object.keys(MEMBERS).join(", "), value);
-  }
   for (const name of ["indexLocation", "indexCodecs"] as const) {
     if (spec[name] === undefined || spec.shardShape !== undefined) continue;
     throw wrong(name, "says how shards are, but shardShape is missing", "shardShape", spec[name]);

@@ -58,12 +58,8 @@ export async function applyPlan(
     // Writes that lengthen the object come first: if they do not fit, nothing has changed yet.
     const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
       offset + bytes.length > size;
-    for (const { offset, bytes } of [
-      ...writes.filter(isLonger),
-      ...writes.filter((each) => !isLonger(each)),
-    ]) {
+    for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))])
       await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
-    }
     return true;
   };
   if (await (store.claim?.(target.key, patch) ?? patch())) return "patched";
@@ -357,14 +353,13 @@ export function planShardWrite(
     const patch = planPatch(state, updates, layout, strategy);
     const size =
       layout.location === "end" ? patch.end + shardIndexLength(state.entries.length, layout) : patch.end;
-    if (unusedBytes({ size, entries: patch.entries }, layout) <= maxUnused) {
+    if (unusedBytes({ size, entries: patch.entries }, layout) <= maxUnused)
       return {
         kind: "patch",
         entries: patch.entries,
         writes: patch.writes,
         indexAt: layout.location === "start" ? 0 : patch.end,
       };
-    }
   }
   const parts: ShardPart[] = [];
   for (const slot of [...kept, ...fresh]) {

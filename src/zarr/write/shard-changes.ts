@@ -272,9 +272,8 @@ export class RegionMerge {
     const length = elementsOf(shape) * itemSize;
     const whole = this.coversAll(extents, region);
     const isPadded = shape.some((n, d) => at(start, d) + n > at(this.#model.shape, d));
-    if (whole && !isPadded && shape.every((n, d) => n === 1 || change.strides[d] === strides[d])) {
+    if (whole && !isPadded && shape.every((n, d) => n === 1 || change.strides[d] === strides[d]))
       return change.bytes.subarray(change.offset * itemSize, change.offset * itemSize + length);
-    }
     const bytes = allocate(length, { path: this.#path });
     if (!whole || isPadded) repeatItem(this.#fill, bytes);
     if (!whole) {

@@ -380,9 +380,8 @@ function viewValues(values: SelectionValues, dtype: DType, counts: readonly numb
   }
   const list = Array.from(values as Iterable<unknown>);
   // A pair of parts, or the bytes of one raw item, if it cannot be one value for each item.
-  if (list.length !== count && (dtype.kind === "complex" || dtype.kind === "void")) {
+  if (list.length !== count && (dtype.kind === "complex" || dtype.kind === "void"))
     return repeatValue(values, dtype, counts);
-  }
   checkCount(list.length, count);
   const bytes = new Uint8Array(count * itemSize);
   const view = new DataView(bytes.buffer);

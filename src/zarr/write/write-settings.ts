@@ -127,11 +127,10 @@ function mortonKey(slot: number, grid: readonly number[]): bigint {
   const bits = Math.max(1, ...grid.map((n) => Math.ceil(Math.log2(Math.max(2, n)))));
   let key = 0n;
   let place = 0n;
-  for (let bit = 0; bit < bits; bit++) {
+  for (let bit = 0; bit < bits; bit++)
     for (const coordinate of position) {
       if (Math.floor(coordinate / 2 ** bit) % 2 === 1) key |= 1n << place;
       place++;
     }
-  }
   return key;
 }
