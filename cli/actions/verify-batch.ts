@@ -8,10 +8,10 @@ import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import {
-  type ErrorCode,
   isSuperchunkError,
+  type JsonObject,
   type JsonValue,
-  SuperchunkError,
+  type SuperchunkError,
   stringifyJson,
 } from "../../src/index.ts";
 import { repairArray, type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
@@ -29,23 +29,11 @@ export const JOBS = 4;
 /** Most archives to find before the ones ahead of them are verified. */
 const AHEAD = 10_000;
 
-interface RecordLine {
-  readonly path: string;
-  readonly ok: boolean;
-  readonly dialect: string | null;
-  readonly codes: readonly string[];
-  readonly isDamaged: boolean;
-  /** True if not all of it was checked. */
-  readonly partly: boolean;
-  /** State of its files; see {@link stampOf}. */
-  readonly files: string | undefined;
-}
-
 /** One archive of a batch: its outcome, the other path by which it was already reached, or the line of an earlier run. */
 export type BatchItem<T> =
   | { readonly kind: "outcome"; readonly outcome: T; readonly files?: string | undefined }
   | { readonly kind: "same"; readonly path: string; readonly as: string }
-  | { readonly kind: "kept"; readonly line: RecordLine };
+  | { readonly kind: "kept"; readonly line: JsonObject };
 
 /** How a batch runs. */
 export interface VerifyBatch<T> {
@@ -55,7 +43,7 @@ export interface VerifyBatch<T> {
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
   /** Lines of an earlier run, by path; undefined if no record is written. */
-  readonly kept: ReadonlyMap<string, RecordLine> | undefined;
+  readonly kept: ReadonlyMap<string, JsonObject> | undefined;
   /** Verifies an archive. `alone`: no other is under way, and this one may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;
   /** Checks the set of references at a path as a whole. */
@@ -136,7 +124,7 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
 
 type Named<T> =
   | { readonly path: string; readonly same: string }
-  | { readonly path: string; readonly kept: RecordLine }
+  | { readonly path: string; readonly kept: JsonObject }
   | {
       readonly named: NamedArchive;
       readonly isOnly: boolean;
@@ -165,7 +153,9 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
       // The state before reading: an archive that changes during the run is verified again by the next run.
       const files = kept && stampOf(named.path);
       const line = kept?.get(named.path);
-      if (line !== undefined && line.files === files) yield { path: named.path, kept: line };
+      // A link that was not followed is looked at again.
+      if (line !== undefined && line["files"] === files && line["notFollowed"] === undefined)
+        yield { path: named.path, kept: line };
       else yield { named, isOnly: isOne, files };
     }
     const set = await batch.verifySet?.(path);
@@ -221,7 +211,7 @@ function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
 
 /** A record of outcomes: JSON Lines, written one by one. */
 interface BatchRecord {
-  readonly kept: ReadonlyMap<string, RecordLine>;
+  readonly kept: ReadonlyMap<string, JsonObject>;
   add(line: JsonValue): Promise<void>;
   close(): Promise<void>;
 }
@@ -232,7 +222,7 @@ interface BatchRecord {
  * @throws BAD_ARGUMENT for a file that is not such a record; the file is not changed
  */
 export async function openRecord(path: string, resume: boolean): Promise<BatchRecord> {
-  const kept = new Map<string, RecordLine>();
+  const kept = new Map<string, JsonObject>();
   let end = 0;
   const size = resume ? (await stat(path).catch(() => undefined))?.size : undefined;
   if (size !== undefined) {
@@ -243,7 +233,7 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
       // Only the last line may be incomplete, if the process was killed while it wrote it.
       if (line === undefined && end + length <= size) throw notRecord(path);
       if (line === undefined || end + length > size) break;
-      kept.set(line.path, line);
+      kept.set(line.path, line.line);
       end += length;
     }
   }
@@ -261,33 +251,13 @@ export function hasDamage(codes: readonly string[]): boolean {
   return codes.length === 0 || codes.some((code) => code !== "UNSUPPORTED");
 }
 
-function parseLine(text: string): RecordLine | undefined {
+/** A line of a report, and the path that it is about; undefined for other text. */
+function parseLine(text: string): { readonly path: string; readonly line: JsonObject } | undefined {
   try {
-    const { path, ok, dialect, error, findings, unchecked, files, notFollowed } = JSON.parse(text) as Record<
-      string,
-      unknown
-    >;
-    // A link that was not followed is looked at again.
-    if (typeof path === "string" && notFollowed !== undefined)
-      return { path, ok: true, dialect: null, codes: [], isDamaged: false, partly: false, files: "" };
-    if (typeof path !== "string" || typeof ok !== "boolean") return undefined;
-    const codesIn = (each: unknown): ErrorCode[] => {
-      const { code, severity } = (each ?? {}) as Record<string, unknown>;
-      return typeof code === "string" && severity !== "warning" ? [code as ErrorCode] : [];
-    };
-    const [failed] = codesIn(error);
-    const found = (Array.isArray(findings) ? (findings as unknown[]) : []).flatMap(codesIn);
-    const isDamaged =
-      failed === undefined ? !ok && hasDamage(found) : new SuperchunkError(failed, "").isDamage;
-    return {
-      path,
-      ok,
-      dialect: typeof dialect === "string" ? dialect : null,
-      codes: failed === undefined ? found : [failed, ...found],
-      isDamaged,
-      partly: unchecked !== undefined,
-      files: typeof files === "string" ? files : undefined,
-    };
+    const line = JSON.parse(text) as JsonObject;
+    const { path, error, findings, notFollowed } = line;
+    const isLine = typeof (error ?? notFollowed) === "object" || Array.isArray(findings);
+    return isLine && typeof path === "string" ? { path, line } : undefined;
   } catch {
     return undefined;
   }

@@ -205,9 +205,11 @@ const NOTHING: Totals = {
 
 async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, context: Context): Promise<void> {
   if (item.kind === "kept") {
-    const { ok, path, codes, isDamaged } = item.line;
-    const found = `${codes.join(", ")}; the report has the findings of the earlier run`;
-    if (!ok) await context.out.verdict(`${isDamaged ? "DAMAGED" : "FAILED"}  ${printable(path)}  ${found}`);
+    const outcome = outcomeOf(item.line);
+    if (isSound(outcome)) return;
+    const codes = codesOf(outcome).join(", ");
+    const found = `${codes === "" ? "" : `${codes}; `}the report has the findings of the earlier run`;
+    await context.out.verdict(`${verdictOf(outcome).trim()}  ${printable(outcome.path)}  ${found}`);
     return;
   }
   if (item.kind === "same" && options.onlyDamaged === true) return;
@@ -221,9 +223,8 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
   for (const line of rest) await context.out.line(line);
 }
 
-function isSound({ report, error, isUnfollowed: skipped }: Outcome): boolean {
-  if (skipped === true) return true;
-  return error === undefined && report?.ok === true && wordOf(report).startsWith("ok");
+function isSound(outcome: Outcome): boolean {
+  return outcome.isUnfollowed === true || verdictOf(outcome).startsWith("ok");
 }
 
 function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValue {
@@ -233,20 +234,9 @@ function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValu
 function countItem(item: BatchItem<Outcome>, totals: Totals): void {
   if (item.kind === "same") totals.same++;
   else if (item.kind === "kept") {
-    const { ok, dialect, codes, isDamaged, partly } = item.line;
     totals.kept++;
-    totals.archives++;
-    if (!ok) totals[isDamaged ? "damaged" : "failed"]++;
-    else if (codes.includes("BEHIND")) totals.behind++;
-    else if (partly) totals.partly++;
-    tally(totals, dialect, codes);
+    countVerdict(outcomeOf(item.line), totals);
   } else count(item.outcome, totals);
-}
-
-function tally(totals: Totals, dialect: string | null | undefined, codes: Iterable<string>): void {
-  const { dialects } = totals;
-  if (dialect !== undefined && dialect !== null) dialects[dialect] = (dialects[dialect] ?? 0) + 1;
-  for (const code of new Set(codes)) totals.codes[code] = (totals.codes[code] ?? 0) + 1;
 }
 
 interface Outcome {
@@ -336,21 +326,27 @@ function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyRepor
   return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
 }
 
-function count({ dialect, report, error, isUnfollowed: skipped }: Outcome, totals: Totals): void {
-  if (skipped === true) {
+/** Counts an archive, but not what was read of it: an earlier run may have read it. */
+function countVerdict(outcome: Outcome, totals: Totals): void {
+  if (outcome.isUnfollowed === true) {
     totals.notFollowed++;
     return;
   }
+  const { dialect, report, error } = outcome;
+  const { dialects, codes } = totals;
   totals.archives++;
-  tally(totals, dialect, codesOf(report, error));
-  if (error !== undefined) {
-    if (exitCodeOf(error) === EXIT.damaged) totals.damaged++;
-    else totals.failed++;
-  }
-  if (report === undefined) return;
-  if (!report.ok) totals[isWrong(report) ? "damaged" : "failed"]++;
-  else if (isBehind(report)) totals.behind++;
-  else if (report.unchecked !== undefined) totals.partly++;
+  if (dialect !== undefined) dialects[dialect] = (dialects[dialect] ?? 0) + 1;
+  for (const code of new Set(codesOf(outcome))) codes[code] = (codes[code] ?? 0) + 1;
+  if (error !== undefined) totals[exitCodeOf(error) === EXIT.damaged ? "damaged" : "failed"]++;
+  else if (report?.ok === false) totals[isWrong(report) ? "damaged" : "failed"]++;
+  else if (report !== undefined && isBehind(report)) totals.behind++;
+  else if (report?.unchecked !== undefined) totals.partly++;
+}
+
+function count(outcome: Outcome, totals: Totals): void {
+  countVerdict(outcome, totals);
+  const { report, isUnfollowed: skipped } = outcome;
+  if (report === undefined || skipped === true) return;
   totals.chunks += report.chunks;
   totals.digests += report.digests;
   totals.nbytes += report.nbytes;
@@ -358,14 +354,14 @@ function count({ dialect, report, error, isUnfollowed: skipped }: Outcome, total
   totals.warnings += report.findings.filter((finding) => finding.severity === "warning").length;
 }
 
-function codesOf(report: VerifyReport | undefined, error: SuperchunkError | undefined): string[] {
+function codesOf({ report, error }: Pick<Outcome, "report" | "error">): string[] {
   if (error !== undefined) return [error.code];
   const wrong = (report?.findings ?? []).filter(({ severity }) => severity === "error");
   return wrong.map(({ code }) => code);
 }
 
 function isWrong(report: VerifyReport): boolean {
-  return !report.ok && hasDamage(codesOf(report, undefined));
+  return !report.ok && hasDamage(codesOf({ report, error: undefined }));
 }
 
 /** True if the archive is undamaged, but its Zarr view shows an earlier state. */
@@ -383,10 +379,8 @@ function outcomeLines(outcome: Outcome, columns: number | undefined): string[] {
   return [...verdictLines(outcome, columns), ...saved];
 }
 
-function verdictLines(
-  { path, dialect, report, error, isUnfollowed: skipped }: Outcome,
-  columns: number | undefined,
-): string[] {
+function verdictLines(outcome: Outcome, columns: number | undefined): string[] {
+  const { path, dialect, report, error, isUnfollowed: skipped } = outcome;
   const name = printable(path);
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
@@ -395,11 +389,15 @@ function verdictLines(
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
   const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
-  return [...foldLine(`${wordOf(report)}  ${name}`, facts, STATE, columns), ...findingLines(report.findings)];
+  return [
+    ...foldLine(`${verdictOf(outcome)}  ${name}`, facts, STATE, columns),
+    ...findingLines(report.findings),
+  ];
 }
 
 /** The verdict, padded to the common width. */
-function wordOf(report: VerifyReport): string {
+function verdictOf({ report, error }: Outcome): string {
+  if (report === undefined) return error === undefined ? "" : stateOf(error);
   if (!report.ok) return isWrong(report) ? "DAMAGED" : "FAILED ";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
