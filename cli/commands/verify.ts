@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import {
-  type ErrorCode,
+  type ErrorDetails,
   type Finding,
   type JsonObject,
   type JsonValue,
@@ -185,14 +185,15 @@ export async function printReport(
 /** Converts a line of a report to an outcome. */
 function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject): Outcome {
   const failed = (notFollowed ?? error) as
-    | { readonly code: ErrorCode; readonly message: string; readonly found?: unknown }
+    | (ErrorDetails & Pick<SuperchunkError, "code" | "message">)
     | undefined;
+  const details =
+    failed?.field === undefined ? { found: failed?.found } : { field: failed.field, found: failed.found };
   return {
     path: String(path),
     dialect: typeof dialect === "string" ? dialect : undefined,
     report: failed === undefined ? (report as unknown as VerifyReport) : undefined,
-    error:
-      failed && new SuperchunkError(failed.code, inCommandWords(failed.message), { found: failed.found }),
+    error: failed && new SuperchunkError(failed.code, inCommandWords(failed.message), details),
     isUnfollowed: notFollowed !== undefined,
   };
 }

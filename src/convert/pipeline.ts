@@ -465,8 +465,9 @@ export interface Target {
  * `UNSUPPORTED`. Throws like {@link assertSkippable}.
  */
 export function failureOf(error: unknown, where?: string): Failure {
-  const { code, message } = assertSkippable(error);
-  return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
+  const { code, message, details } = assertSkippable(error);
+  const isElsewhere = details.field === "container" || (where !== undefined && isUnfollowed(error, where));
+  return { code: isElsewhere ? "UNSUPPORTED" : code, message };
 }
 
 /** Rethrows errors of a full or read-only destination, and errors that are not an archive's fault; returns all others. */

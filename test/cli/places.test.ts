@@ -403,9 +403,19 @@ test("options that do not work with places are refused with the reason", async (
   );
   for (const range of ["x", "..3", "5..3"])
     await refused(/3\.\.7/, "place", root, "--move", range, "--to", "cold");
-  await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(
-    () => undefined,
-  );
+  const at = (name: string): string => join(folder, name);
+  expect((await runCli(["create", at("tree/plain"), "--dtype", "<i4", "--shape", "10"])).code).toBe(0);
+  await refused(/no places/, "compact", at("tree/plain"), "--move-older-than", "3");
+  // In a tree it is one that was not read, not a damaged one.
+  cpSync(root, join(folder, "tree", "spread"), { recursive: true });
+  expect(
+    (await runCli(["plan", at("tree"), at("v.jsonl"), "--for", "verify", "-o", at("v.json")])).code,
+  ).toBe(0);
+  expect((await runCli(["run", at("v.json")])).code).toBe(0);
+  const verified = await runCli(["finish", at("v.json")]);
+  expect([verified.code, verified.out]).toEqual([1, expect.stringMatching(/^FAILED .*spread/m)]);
+  const left = await runCli(["convert", at("tree"), at("tree.zarr")]);
+  expect([left.code, left.err]).toEqual([1, expect.stringMatching(/spread: .*not allowed.*UNSUPPORTED/)]);
   await refused(
     /not a folder|secret|password/,
     "place",
