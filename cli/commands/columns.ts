@@ -18,6 +18,7 @@ import { parseDTypeText, parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
 import { allowOption, closing, columnNamesOf } from "../input/opening.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
+import { formatPlural } from "../input/units.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -247,9 +248,13 @@ async function openColumn(
 /** Reports a wrong number of rows before anything is written, if the number is known. */
 function checkRows({ name }: Input, found: number, expected: number): void {
   if (found === expected) return;
-  throw wrongUse("rows", `there are ${found} rows, but ${expected} in the other columns`, {
-    path: name,
-    expected,
-    found,
-  });
+  throw wrongUse(
+    "rows",
+    `the column has ${formatPlural(found, "row")}, but the other columns have ${expected}`,
+    {
+      path: name,
+      expected,
+      found,
+    },
+  );
 }

@@ -288,11 +288,15 @@ async function* counted(
   }
   const found = bytes / Math.max(1, rowBytes);
   if (rowBytes === 0 || rows === undefined || rows === found) return;
-  throw wrongUse("shape", `there are ${found} rows, but --shape says ${rows}; give the right number, or -1`, {
-    path: input?.name ?? "",
-    expected: rows,
-    found,
-  });
+  throw wrongUse(
+    "shape",
+    `there ${found === 1 ? "is" : "are"} ${formatPlural(found, "row")}, but --shape says ${rows}; give the right number, or -1`,
+    {
+      path: input?.name ?? "",
+      expected: rows,
+      found,
+    },
+  );
 }
 
 /** Columns from a structured `.npy`, from one file each, or with default values. */

@@ -52,7 +52,7 @@ export function listHoles(columns: readonly SalvagedColumn[], rows: number): Hol
     }
     const held = Math.floor(end / rowBytes);
     if (held >= rows) continue;
-    const reason = `the column ends after ${held} rows, and others have ${rows}`;
+    const reason = `the column ends at row ${held}, and others at row ${rows}`;
     holes.push({
       ...column,
       chunk: found.slots.length,
