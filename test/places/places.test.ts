@@ -10,6 +10,8 @@ import { type ArrayOptions, createArray, openWritable } from "../../src/write/ar
 import { openShared } from "../../src/write/array/open-shared.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { imageOf } from "../crash/images.ts";
+import { randomFrom } from "../crash/random.ts";
+import { sample } from "../scope.ts";
 import { COLD, placesIn, SLOW } from "./prefixed.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
@@ -288,6 +290,79 @@ describe("writing", () => {
     rows.push(...new Array<number>(55).fill(0));
     await array.compact({ chunkLength: 5, superchunkLength: 3 });
     await check();
+    await array.close();
+    expect(await valuesOf(store)).toEqual(rows);
+    await nothingLeft(store);
+  });
+
+  test.each(
+    sample(
+      Array.from({ length: 60 }, (_, seed) => seed),
+      4,
+    ),
+  )("random changes, moves and places keep the values, seed %i", async (seed) => {
+    const random = randomFrom(2000 + seed);
+    const pick = (end: number): number => Math.floor(random() * end);
+    const placeBy = (["round", "size", "tier"] as const)[pick(3)];
+    const store = await spread(placeBy === undefined ? {} : { placeBy });
+    const openPlace = placesIn(store);
+    let rows = [...ramp(0, 80)];
+    let array = await openWritable(store, "", { openPlace });
+    const names = async (): Promise<string[]> => (await array.places()).map(({ name }) => name);
+    const verbs: readonly (() => Promise<unknown>)[] = [
+      () => {
+        const more = ramp(rows.length * 7, 1 + pick(50));
+        rows.push(...more);
+        return array.append(more);
+      },
+      () => {
+        const start = pick(rows.length + 1);
+        const stop = start + pick(rows.length + 1 - start);
+        const value = -1 - pick(1000);
+        rows = rows.fill(value, start, stop);
+        return start === stop ? Promise.resolve() : array.set([{ start, stop, step: 1 }], value);
+      },
+      () => {
+        const start = pick(rows.length + 1);
+        const end = start + pick(rows.length + 1 - start);
+        rows.splice(start, end - start);
+        return array.deleteRows(start, end);
+      },
+      () => {
+        const length = pick(rows.length + 40);
+        while (rows.length < length) rows.push(0);
+        rows.length = length;
+        return array.resize(length);
+      },
+      () => array.compact(random() < 0.3 ? { chunkLength: 3 + pick(4), superchunkLength: 2 + pick(4) } : {}),
+      async () => {
+        await array.flush();
+        const all = await names();
+        await array.moveSuperchunks(all[pick(all.length)] ?? "data", { keepLast: pick(4) });
+      },
+      async () => {
+        await array.flush();
+        const all = await names();
+        const last = all.at(-1) ?? "data";
+        if (all.length < 4)
+          await array.changePlaces({ add: [{ name: `p${pick(99)}`, prefix: `file:///p${pick(99)}/` }] });
+        else {
+          await array.moveSuperchunks("data");
+          await array.changePlaces({ remove: [last] });
+        }
+      },
+      async () => {
+        if (random() < 0.5) await array.close();
+        else {
+          await array.flush();
+          await array.abandon();
+        }
+        expect(await valuesOf(store)).toEqual(rows);
+        array = await openWritable(store, "", { openPlace });
+      },
+    ];
+    for (let step = 0; step < 20; step++) await verbs[pick(verbs.length)]?.();
+    expect([...((await array.get()).data as Int32Array)]).toEqual(rows);
     await array.close();
     expect(await valuesOf(store)).toEqual(rows);
     await nothingLeft(store);
