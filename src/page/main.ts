@@ -34,6 +34,10 @@ const VIEWS: readonly {
   },
 ];
 
+const WELCOME =
+  "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.";
+const DROP = "Drop a file or a folder here, or choose it with the buttons above. It stays on this machine.";
+
 /** A view whose script is loaded when it is shown. */
 function later(load: () => Promise<{ readonly view: View }>): View {
   return (shown) => {
@@ -109,8 +113,7 @@ class Page {
   }
 
   #readFiles(files: readonly (readonly [string, File])[]): void {
-    if (files.length === 0) return;
-    void this.#read({ kind: "files", files });
+    if (files.length > 0) void this.#read({ kind: "files", files });
   }
 
   async #read(source: Source): Promise<void> {
@@ -162,16 +165,8 @@ class Page {
         "section",
         { class: "welcome" },
         h("h1", {}, "See what your archives hold"),
-        h(
-          "p",
-          {},
-          "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.",
-        ),
-        h(
-          "div",
-          { class: "target" },
-          "Drop a file or a folder here, or choose it with the buttons above. It stays on this machine.",
-        ),
+        h("p", {}, WELCOME),
+        h("div", { class: "target" }, DROP),
         h("form", { onsubmit: submit }, address, h("button", { type: "submit" }, "Open")),
       ),
     );
@@ -207,7 +202,10 @@ class Page {
     const chosen = views.find(({ id }) => id === state.view) ?? views[0];
     const facts = h("p", { class: "facts" }, ...factLine(node, column));
     const page = this;
+    const within = node.name === "/" ? "" : `${node.name}/`;
+    const isMember = (name: string): boolean => name !== node.name && name.startsWith(within);
     const shown = {
+      members: node.kind === "group" ? this.#tree.names.filter(isMember) : [],
       engine: this.#engine,
       get background(): Engine {
         return page.#inBackground();
@@ -264,12 +262,11 @@ class Page {
     if (node.columns.length === 0) return;
     try {
       const { codec, checksum, stored } = await this.#engine.summary(target, { signal });
-      const whole = node.nbytes;
-      if (stored !== undefined && (column === undefined || column.name === ""))
+      if (stored !== undefined && (column?.name ?? "") === "") {
         line.append(fact(formatBytes(stored), "stored"));
-      const gain =
-        stored === undefined || (column !== undefined && column.name !== "") ? "" : formatGain(whole, stored);
-      if (gain !== "") line.append(fact(gain, ""));
+        const gain = formatGain(node.nbytes, stored);
+        if (gain !== "") line.append(fact(gain, ""));
+      }
       if (codec !== "") line.append(fact(codec, "codec"));
       if (checksum !== undefined) line.append(fact(checksum, "checksums"));
     } catch (error) {
@@ -318,12 +315,7 @@ function title({ archive, column }: State): HTMLElement {
 function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {
   const facts = [h("span", {}, node.dialect)];
   if (column !== undefined && node.kind !== "bytes")
-    facts.push(
-      fact(column.typeName, ""),
-      column.shape.length === 1
-        ? fact(formatPlural(column.shape.at(0) ?? 0, "value"), "")
-        : fact(formatShape(column.shape), ""),
-    );
+    facts.push(fact(column.typeName, ""), fact(sizeOf(column), ""));
   else if (isTable(node))
     facts.push(
       fact(formatPlural(node.length, "row"), ""),
@@ -333,6 +325,9 @@ function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement
   if (column !== undefined) facts.push(fact(formatPlural(column.nchunks, "chunk"), ""));
   return facts;
 }
+
+const sizeOf = ({ shape }: ColumnFacts): string =>
+  shape.length === 1 ? formatPlural(shape.at(0) ?? 0, "value") : formatShape(shape);
 
 function describeSource(source: Source): string {
   if (source.kind === "url") return source.url;

@@ -80,6 +80,9 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     ];
     superchunk("create", "placed", ...placed, "--place-by", "round");
     await makeSparse(join(folder, "sparse.zarr"));
+    await cp(join(folder, "grid"), join(folder, "nested.zarr", "inner", "grid"), { recursive: true });
+    for (const group of ["nested.zarr", "nested.zarr/inner"])
+      await writeFile(join(folder, group, "zarr.json"), '{"zarr_format":3,"node_type":"group"}');
     const served = await serveView(folder, { page: "only", allow: [places] });
     const refusing = await serveView(folder, { page: "only" });
     try {
@@ -325,6 +328,9 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.reload();
   await page.waitForSelector('text=No archive here is named "none"', PATIENCE);
   outcome.expect("the heading of an archive that is missing", await page.textContent("h1"), "none");
+  await page.goto(`${url}#archive=nested.zarr`);
+  await page.click(".members a:text-is('inner/grid')");
+  await page.waitForSelector("h1:text-is('nested.zarr/inner/grid')", PATIENCE);
   await page.goto(`${url}#archive=empty&view=values`);
   await page.waitForSelector("text=There are no rows yet", PATIENCE);
   outcome.expect("troubles", troubles, []);

@@ -5,16 +5,20 @@ import { writeState } from "../state.ts";
 import { formatBytes, formatCount, formatShape } from "../text.ts";
 import { commandPath, quote, type Shown } from "./view.ts";
 
+/** Members of a group to name. */
+const MOST = 500;
+
 export function view(shown: Shown): HTMLElement {
-  const { node, column } = shown;
+  const { node, column, members } = shown;
+  const item = (name: string): HTMLElement => h("li", {}, linkTo(shown, name));
   const named = node.columns.filter(({ name }) => name !== "");
   return h(
     "div",
     { class: "view" },
     ...node.warnings.map((warning) => h("p", { class: "warn-note" }, warning)),
     named.length > 0 && column === undefined && columnTable(shown, named),
-    node.kind === "group" &&
-      h("p", { class: "note" }, "This is a group of arrays. Choose one in the list of archives."),
+    node.kind === "group" && h("p", { class: "note" }, `Items in this group: ${formatCount(members.length)}`),
+    node.kind === "group" && h("ul", { class: "findings members" }, ...members.slice(0, MOST).map(item)),
     Object.keys(node.attrs).length > 0 && h("h2", {}, "Attributes"),
     Object.keys(node.attrs).length > 0 && json(node.attrs),
     h("h2", {}, "Open it elsewhere"),
@@ -23,12 +27,19 @@ export function view(shown: Shown): HTMLElement {
   );
 }
 
+function linkTo({ node, now }: Shown, archive: string): HTMLElement {
+  const href = writeState({ ...now.state, archive, column: "", view: "", more: {} });
+  return h("a", { href }, archive.slice(node.name === "/" ? 0 : node.name.length + 1));
+}
+
 function json(value: unknown): HTMLElement {
   return h("pre", { tabindex: 0 }, JSON.stringify(value, undefined, 2));
 }
 
-function columnTable({ node, now }: Shown, columns: readonly ColumnFacts[]): HTMLElement {
+function columnTable({ now }: Shown, columns: readonly ColumnFacts[]): HTMLElement {
   const head = ["Column", "Data type", "Shape", "Size", "Chunks"];
+  const headOf = (text: string, i: number): HTMLElement =>
+    h("th", { scope: "col", class: i > 2 ? "n" : undefined }, text);
   const row = ({ name, typeName, shape, nbytes, nchunks }: ColumnFacts): HTMLElement =>
     h(
       "tr",
@@ -36,11 +47,7 @@ function columnTable({ node, now }: Shown, columns: readonly ColumnFacts[]): HTM
       h(
         "td",
         {},
-        h(
-          "a",
-          { href: writeState({ ...now.state, archive: node.name, column: name, view: "chunks", more: {} }) },
-          name,
-        ),
+        h("a", { href: writeState({ ...now.state, column: name, view: "chunks", more: {} }) }, name),
       ),
       h("td", { class: "mono" }, typeName),
       h("td", {}, formatShape(shape)),
@@ -53,15 +60,7 @@ function columnTable({ node, now }: Shown, columns: readonly ColumnFacts[]): HTM
     h(
       "table",
       { class: "list" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ...head.map((text, i) => h("th", { scope: "col", class: i > 2 ? "n" : undefined }, text)),
-        ),
-      ),
+      h("thead", {}, h("tr", {}, ...head.map(headOf))),
       h("tbody", {}, ...columns.map(row)),
     ),
   );
@@ -107,14 +106,14 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
   if (isZarr && /\.(?:json|parq(?:uet)?)$/i.test(node.name))
     // A set of references.
     parts.push([
-      "Python",
+      "Python with xarray and kerchunk",
       `import xarray\ndataset = xarray.open_dataset(${place}, engine="kerchunk")${chosen === undefined ? "" : `\ndataset[${JSON.stringify(chosen)}][:10]`}`,
     ]);
   else if (isReadable && (isZarr || isServed)) {
     // An array with column folders is served as a group, as a table is.
     const isArray = chosen !== undefined || (node.kind === "array" && column !== undefined);
     parts.push([
-      isZarr ? "Python" : "Python, while this server runs",
+      `Python with zarr${isZarr && source.kind !== "url" ? "" : ", fsspec and aiohttp"}${isZarr ? "" : ", while this server runs"}`,
       `import zarr\n${isArray ? "array" : "group"} = zarr.open(${isZarr ? stored : JSON.stringify(address)}, mode="r")${isArray ? `\narray[${isScalar ? "()" : ":10"}]` : ""}`,
     ]);
   }

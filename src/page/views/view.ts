@@ -15,6 +15,8 @@ export interface Shown {
   readonly node: NodeFacts;
   /** The shown column; undefined for a whole table or group. */
   readonly column: ColumnFacts | undefined;
+  /** The names of what is in a group. */
+  readonly members: readonly string[];
   readonly signal: AbortSignal;
 }
 
