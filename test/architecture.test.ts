@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 838,
   hdf5: 2_837,
   blosc2: 3_315,
-  tables: 1_709,
+  tables: 1_710,
   codec2: 1_616,
   pool: 532,
   scan: 2_141,

@@ -262,15 +262,17 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
     return (value) => (typeof value === "string" ? bytesOf(value, to.itemSize) : value);
   if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
   if (from.unit === to.unit && from.scale === to.scale) return undefined;
-  const [own, wanted] = [ATTOSECONDS[from.unit], ATTOSECONDS[to.unit]];
+  // Years and months are counted where values are written, from dates.
+  const isMonths = to.kind === "datetime" && (to.unit === "Y" || to.unit === "M");
+  const [own, wanted] = [ATTOSECONDS[from.unit], isMonths ? 10n ** 15n : ATTOSECONDS[to.unit]];
   if (own === undefined || wanted === undefined)
-    throw refuse("has units that cannot be turned into one another");
-  const [length, unit] = [own * BigInt(from.scale), wanted * BigInt(to.scale)];
+    throw refuse("has units that cannot be turned into one another; leave the column out (--column)");
+  const [length, unit] = [own * BigInt(from.scale), isMonths ? wanted : wanted * BigInt(to.scale)];
   return (value) => {
     if (typeof value !== "number" && typeof value !== "bigint") return value;
     const time = BigInt(value) * length;
     if (time % unit !== 0n) throw refuse(`has a time that is more exact than the archive's ${to.unit}`);
-    return time / unit;
+    return isMonths ? new Date(Number(time / unit)) : time / unit;
   };
 }
 
@@ -341,8 +343,8 @@ export function wantedOf<Column extends { readonly name: string }>(
   { as, columns }: TableOptions,
   path: string,
 ): readonly Column[] {
-  for (const name of columns ?? []) columnNamed({ columns: all, path }, name);
   const names = columns ?? as?.fields.map(({ name }) => name);
+  for (const name of names ?? []) columnNamed({ columns: all, path }, name);
   return all.filter(({ name }) => names?.includes(name) !== false);
 }
 

@@ -534,6 +534,36 @@ test("zipline's bars come back from Parquet as zipline stores them", async () =>
     expect(await runCli([...command, back])).toEqual(await runCli([...command, from]));
 });
 
+test("months and years come back from dates, if they are the first day; a missing column names those of the file", async () => {
+  const folder = temporaryFolder();
+  const [csv, made, file] = ["a.csv", "made", "a.parquet"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(csv, "m,y,d\n2020-02,1969,2020-02-29\nNaT,9999,1969-12-31\n1969-12,NaT,NaT\n");
+  const dtype = (d: string): string =>
+    JSON.stringify([
+      ["m", "<M8[M]"],
+      ["y", ">M8[Y]"],
+      ["d", d],
+    ]);
+  expect(await runCli(["create", made, "--from", csv, "--dtype", dtype("<M8[D]")])).toMatchObject({
+    code: 0,
+  });
+  expect(await runCli(["convert", made, file])).toMatchObject({ code: 0 });
+  const back = join(folder, "back");
+  expect(await runCli(["create", back, "--from", file, "--dtype", dtype("<M8[D]")])).toMatchObject({
+    code: 0,
+  });
+  for (const column of ["m", "y", "d"])
+    expect(await columnOf(back, column)).toEqual(await columnOf(made, column));
+  const odd = await runCli(["create", join(folder, "odd"), "--from", file, "--dtype", dtype("<M8[M]")]);
+  expect([odd.code, odd.err]).toEqual([2, expect.stringContaining("not a date in units of M") as string]);
+  const missing = await runCli(["create", join(folder, "odd"), "--from", file, "--dtype", '[["x","<f8"]]']);
+  expect(missing.err).toContain('no column "x" in the file; there are m, y, d');
+});
+
 test("columns of CSV are the same in any order, read together or alone, and again", async () => {
   const from = join(temporaryFolder(), "a.csv");
   const lines = Array.from({ length: 30_000 }, (_, i) => `${i},${i / 8},2020-01-0${1 + (i % 9)},t${i % 7}`);
