@@ -26,11 +26,15 @@ export function checkRows(input: Input, dtype: DType, rowShape: readonly number[
   const own = describeRows(dtype, rowShape);
   const found = describeRows(npy.dtype, npy.shape.slice(1));
   if (own === found && npy.shape.length > 0) return;
-  throw wrongUse("dtype", `rows of ${found} cannot follow rows of ${own}`, {
-    path: input.name,
-    expected: own,
-    found,
-  });
+  throw wrongUse(
+    "dtype",
+    `rows of ${found} cannot follow rows of ${own}; convert them with numpy and try again`,
+    {
+      path: input.name,
+      expected: own,
+      found,
+    },
+  );
 }
 
 export function rowBytesOf(dtype: DType, rowShape: readonly number[]): number {

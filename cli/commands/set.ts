@@ -129,6 +129,11 @@ function describe(
 /** One value for the whole selection, as a list of one. If the dtype is text, the value needs no quotes. */
 function oneValue({ dtype }: Pick<SetTarget, "dtype">, text: string): readonly unknown[] {
   const parsed = parseValue(text);
+  if (Array.isArray(parsed) && /^(?:u?int|float|bool|datetime|timedelta)$/.test(dtype.kind))
+    throw wrongUse(
+      "value",
+      "--value is one value for all that are selected; give different ones as a .npy file",
+    );
   const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
   const value = isText && typeof parsed !== "string" ? text : parsed;
   return [dtype.kind === "bytes" && typeof value === "string" ? utf8InLatin(value) : value];

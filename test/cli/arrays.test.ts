@@ -370,6 +370,8 @@ describe("set", () => {
     const short = ["set", at("a"), "--slice", "0:9", "--bytes", "-", "--dry-run"];
     expect((await runCli(short, { stdin: doubles(8) })).err).toContain("9, or one for all");
     expect((await runCli(["set", at("a"), "--slice", "0", "--value", "x", "--dry-run"])).code).toBe(2);
+    const list = await runCli(["set", at("a"), "--slice", "0:2", "--value", "[1,2]"]);
+    expect([list.code, list.err]).toEqual([2, expect.stringContaining("give different ones as a .npy file")]);
     expect(snapshot("a")).toEqual(before);
 
     linkSync(at("a/data/__1__.bin"), at("other-name"));
