@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_938,
   arrow: 838,
   hdf5: 2_837,
-  blosc2: 3_315,
+  blosc2: 3_342,
   tables: 1_710,
   codec2: 1_616,
   pool: 532,

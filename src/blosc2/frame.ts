@@ -117,8 +117,11 @@ export async function readFrame(
   const { variable, chunks } = await readTail().catch(async (error: unknown) => {
     const { damaged = "stop", onDamage } = options;
     const isLost = isSuperchunkError(error) && error.code !== "STALE";
-    if (damaged === "stop" || isSparse || nbytes === 0 || !isLost) throw error;
-    const found = await findChunks(read, { ...span, chunkBytes, nbytes }, options);
+    if (damaged === "stop" || nbytes === 0 || !isLost) throw error;
+    const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
+    const found = await (isSparse
+      ? findFiles(read, key, count)
+      : findChunks(read, { ...span, chunkBytes, count }, options));
     if (found === undefined) throw error;
     onDamage?.({ path: read.path, holes: [], problems: [], lost: [found.lost] });
     return { variable: new Map<string, Uint8Array>(), chunks: found.chunks };
@@ -163,6 +166,30 @@ interface FrameTail {
   readonly chunks: readonly FrameChunk[];
 }
 
+interface FoundChunks {
+  readonly chunks: readonly FrameChunk[];
+  /** What cannot be found. */
+  readonly lost: string;
+}
+
+const ATTRIBUTES = "attributes of variable length";
+
+/**
+ * The chunks of a sparse frame whose index is damaged, in the order of their files. Undefined if it has more chunks than files: the others
+ * are special values, and where is unknown.
+ */
+async function findFiles(
+  { store }: FrameFile,
+  folder: string,
+  count: number,
+): Promise<FoundChunks | undefined> {
+  const names: string[] = [];
+  for await (const { name } of store.list(folder)) if (/^[\dA-F]{8}\.chunk$/.test(name)) names.push(name);
+  const chunks = names.sort().map((name) => ({ key: joinKey(folder, name), offset: 0, end: undefined }));
+  const lost = `${ATTRIBUTES} and the index: chunks are in the order of their files`;
+  return chunks.length === count ? { chunks, lost } : undefined;
+}
+
 /**
  * The chunks of a frame whose end is damaged: by its index if that can be read, else in the order in which they are stored; those after
  * the end of the file cannot be read. Undefined if there are none, or if all are there, but fewer than the frame has: the others are
@@ -170,19 +197,17 @@ interface FrameTail {
  */
 async function findChunks(
   file: FrameFile,
-  { chunkBytes, nbytes, ...span }: ChunkSpan & { readonly chunkBytes: number; readonly nbytes: number },
+  { chunkBytes, count, ...span }: ChunkSpan & { readonly chunkBytes: number; readonly count: number },
   options: StoreOptions,
-): Promise<{ readonly chunks: readonly FrameChunk[]; readonly lost: string } | undefined> {
+): Promise<FoundChunks | undefined> {
   const { first, end } = span;
-  const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
   const byIndex = async (): Promise<readonly FrameChunk[]> =>
     chunksOf(file, await file.part(end, Math.max(0, file.size - end), options), span);
   const known = await byIndex().catch((error: unknown): readonly FrameChunk[] => {
     if (!isSuperchunkError(error)) throw error;
     return [];
   });
-  const attributes = "attributes of variable length";
-  if (known.length === count) return { chunks: known, lost: attributes };
+  if (known.length === count) return { chunks: known, lost: ATTRIBUTES };
   const there = Math.min(end, file.size);
   const chunks: FrameChunk[] = [];
   let offset = first;
@@ -196,7 +221,7 @@ async function findChunks(
   const found = chunks.length;
   if (found === 0 || (found < count && offset === end)) return undefined;
   while (chunks.length < count) chunks.push({ key: file.key, offset, end: offset });
-  const order = `${attributes} and the index: chunks are in the order of the file`;
+  const order = `${ATTRIBUTES} and the index: chunks are in the order of the file`;
   if (found === count) return { chunks, lost: order };
   const caution = "if chunks of zeros were among them, others have moved up";
   return { chunks, lost: `${order}; those after the first ${found} of ${count} are lost; ${caution}` };
@@ -284,7 +309,9 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
   const [, offsets, contents] = stored as readonly unknown[];
   if (typeof offsets !== "object" || offsets === null || !Array.isArray(contents))
     throw file.bad("metalayers", "names and contents", "others");
-  for (const [i, name] of Object.keys(offsets).entries()) {
+  // Objects of JavaScript list names that are numbers first.
+  const names = Object.entries(offsets as Readonly<Record<string, number>>).sort(([, a], [, b]) => a - b);
+  for (const [i, [name]] of names.entries()) {
     const content: unknown = contents[i];
     if (!(content instanceof Uint8Array)) throw file.bad(`metalayer "${name}"`, "bytes", typeof content);
     found.set(name, content);
@@ -297,7 +324,7 @@ async function attributesOf(
   layers: ReadonlyMap<string, Uint8Array>,
   variable: ReadonlyMap<string, Uint8Array>,
 ): Promise<Pick<Frame, "attrs" | "attrsLeft">> {
-  const attrs: Record<string, JsonValue> = {};
+  const attrs: [string, JsonValue][] = [];
   const attrsLeft: string[] = [];
   const own = [...layers].filter(([name]) => !DIMENSIONS.has(name) && !variable.has(name));
   for (const [name, stored] of [...own, ...variable]) {
@@ -309,9 +336,9 @@ async function attributesOf(
       // Bytes that are not msgpack.
     }
     if (value === undefined) attrsLeft.push(name);
-    else attrs[name] = value;
+    else attrs.push([name, value]);
   }
-  return { attrs, attrsLeft };
+  return { attrs: Object.fromEntries(attrs), attrsLeft };
 }
 
 function asJson(value: unknown): JsonValue | undefined {
