@@ -62,9 +62,7 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
     known.includes(size) ? `${size === 1 ? "|" : order}${letter}${size}` : undefined;
   switch (head & 15) {
     case 0: {
-      const isWhole = isPlain(fields, size);
-      const letter = (bits & 8) === 8 ? "i" : "u";
-      const numpy = isWhole ? named(letter, [1, 2, 4, 8]) : undefined;
+      const numpy = isPlain(fields, size) ? named((bits & 8) === 8 ? "i" : "u", [1, 2, 4, 8]) : undefined;
       return {
         size,
         name: numpy === undefined ? "integers that do not fill their bytes" : "integers",
@@ -375,11 +373,16 @@ export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   return numberJson(numpy.replace(/[mM](8).*/, "i$1"), fill) ?? 0;
 }
 
+/** The value of a list of one, as netCDF shows it. */
+export function onlyOf(value: JsonValue): JsonValue {
+  const [only = value, ...others] = Array.isArray(value) ? (value as readonly JsonValue[]) : [];
+  return others.length === 0 ? only : value;
+}
+
 /** The attribute `_FillValue`, which netCDF keeps as a list of one, as xarray reads it from Zarr v3: floats in base64, as 8 bytes. */
 export function fillAttribute(numpy: JsonValue | undefined, value: JsonValue): JsonValue {
-  const [only, ...others] = Array.isArray(value) ? (value as readonly JsonValue[]) : [value];
-  if (only === undefined || others.length > 0) return value;
-  if (typeof numpy !== "string" || numpy[1] !== "f") return only;
+  const only = onlyOf(value);
+  if (typeof numpy !== "string" || numpy[1] !== "f" || Array.isArray(only)) return only;
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Number(only), true);
   return base64(new Uint8Array(view.buffer));

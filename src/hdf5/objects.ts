@@ -344,11 +344,9 @@ function readFilters(fields: Fields): Hdf5Filter[] {
 
 function readFill(fields: Fields, itemSize: number): Uint8Array | undefined {
   const version = fields.uint8("version of the fill value");
-  let isDefined = true;
-  if (version < 3) {
-    fields.skip(2);
-    isDefined = fields.uint8("fill value") !== 0 || version === 1;
-  } else isDefined = (fields.uint8("flags of the fill value") & 0x20) !== 0;
+  if (version < 3) fields.skip(2);
+  const flags = fields.uint8("flags of the fill value");
+  const isDefined = version < 3 ? flags !== 0 || version === 1 : (flags & 0x20) !== 0;
   if (!isDefined || fields.left < 4) return undefined;
   const size = fields.uint32("length of the fill value");
   return size === itemSize ? fields.bytes(size, "fill value") : undefined;

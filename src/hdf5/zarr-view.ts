@@ -23,7 +23,7 @@ import {
   type ShownArray,
   showDataset,
 } from "./datasets.ts";
-import { fillAttribute } from "./datatype.ts";
+import { fillAttribute, onlyOf } from "./datatype.ts";
 import { Hdf5File } from "./file.ts";
 import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 
@@ -33,6 +33,8 @@ const DIMENSIONS = "_ARRAY_DIMENSIONS";
 const OF_DIMENSIONS: ReadonlySet<string> = new Set(["DIMENSION_LIST", "REFERENCE_LIST"]);
 /** Attributes of netCDF that say how it is stored. netCDF shows none of them, and refuses to write them. */
 const OF_NETCDF = /^(?:_NCProperties|_Netcdf4Dimid|_Netcdf4Coordinates|_nc3_strict)$/;
+/** Attributes of CF that are one number, for which netCDF has only lists of one. xarray would compute with the list. */
+const OF_CF = /^(?:scale_factor|add_offset)$/;
 /** Most nested groups. */
 const MAX_DEPTH = 64;
 /** Most soft links in a row. */
@@ -163,7 +165,9 @@ export class Hdf5Store implements ReadableStore {
     const isScale = object.attrs["CLASS"] === "DIMENSION_SCALE";
     const ofScales = isScale && this.#isNetcdf ? ["CLASS", "NAME"] : [];
     const attrs = Object.fromEntries(
-      Object.entries(object.attrs).filter(([name]) => !OF_NETCDF.test(name) && !ofScales.includes(name)),
+      Object.entries(object.attrs)
+        .filter(([name]) => !OF_NETCDF.test(name) && !ofScales.includes(name))
+        .map(([name, value]) => [name, this.#isNetcdf || OF_CF.test(name) ? onlyOf(value) : value]),
     );
     if (object.kind === "group") return attrs;
     const { shape, scales } = object;
@@ -188,8 +192,7 @@ export class Hdf5Store implements ReadableStore {
   async #chunk(key: string): Promise<Shown | undefined> {
     const { folder, name } = splitKey(key);
     if (!/^\d+(?:\.\d+)*$/.test(name)) return undefined;
-    const node = await this.#node(folder);
-    return (await node?.array?.())?.chunk(name);
+    return (await (await this.#node(folder))?.array?.())?.chunk(name);
   }
 
   /** `followed`: the soft links that led here. Their targets are not cached, so that two of them never wait for each other. */

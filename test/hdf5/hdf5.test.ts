@@ -112,7 +112,11 @@ test("dimension scales name the dimensions, and _FillValue is as xarray reads it
     expect((await openZarrArray(target, name)).metadata["dimension_names"]).toEqual(names);
   // A dimension without a scale: no name is taken.
   expect((await openArray(store, "scales.h5/g/half")).attrs["_ARRAY_DIMENSIONS"]).toBeUndefined();
-  expect((await openZarrArray(target, "v")).attrs["_FillValue"]).toBe("AAAAAAAA+H8=");
+  expect((await openZarrArray(target, "v")).attrs).toMatchObject({
+    _FillValue: "AAAAAAAA+H8=",
+    add_offset: 2,
+    list: [2],
+  });
 });
 
 test("variables of netCDF are as long as their unlimited dimensions, and attributes of its storage are left out", async () => {
@@ -121,6 +125,10 @@ test("variables of netCDF are as long as their unlimited dimensions, and attribu
   const part = await openZarrArray(target, "part");
   expect(part).toMatchObject({ shape: [10, 3], metadata: { dimension_names: ["t", "x"] } });
   expect(sha256(await part.getBytes())).toBe(values["netcdf.h5/part"]?.sha256);
+  expect((await openZarrArray(target, "whole")).attrs).toMatchObject({
+    scale_factor: 0.5,
+    valid_range: [0, 9],
+  });
   expect((await openZarrArray(target, "square")).metadata["dimension_names"]).toEqual(["x", "x"]);
   expect((await openZarrArray(target, "t")).attrs).toEqual({ _ARRAY_DIMENSIONS: ["t"] });
   expect((await open(target, "")).attrs).toEqual({});
