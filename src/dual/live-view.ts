@@ -31,6 +31,7 @@ export interface MirrorCosts {
   bytes: number;
   /** Shards written or linked. */
   shards: number;
+  /** Number of publications. */
   publications: number;
 }
 

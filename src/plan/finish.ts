@@ -4,30 +4,20 @@ import type { DamageReport } from "../archive/kinds/types.ts";
 import { addTo, at } from "../bytes/arrays.ts";
 import {
   type ChunkCounts,
-  type ConvertEntry,
   type ConvertOptions,
   type ConvertResult,
   type Failure,
   failureOf,
-  type NodeFailure,
   type Receipt,
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import {
-  deleteAt,
-  failuresOf,
-  folderDocuments,
-  restreamedIn,
-  runSource,
-  sumResults,
-} from "../convert/run/run-source.ts";
+import { deleteAt, failuresOf, Outcomes, restreamedIn, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { encodeDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   DONE,
   isFinished,
@@ -139,12 +129,9 @@ class Finish {
   readonly #sums = new Map<number, TaskSums>();
   readonly #failed = new Map<number, Failure>();
   readonly #objects: MadeObject[] = [];
-  readonly #entries: ConvertEntry[] = [];
-  readonly #failures: NodeFailure[] = [];
-  readonly #documents = new Map<string, JsonObject>();
+  readonly #outcomes = new Outcomes();
   /** Processes that have begun, and whether they ended. */
   readonly #ended = new Map<string, boolean>();
-  #nodes = 0;
 
   constructor(job: Opened, withoutFailed: boolean, signal: AbortSignal | undefined) {
     this.#job = job;
@@ -266,16 +253,20 @@ class Finish {
     const failed = failure ?? this.#failed.get(index);
     if (failed !== undefined) {
       if (tasks !== undefined || this.#withoutFailed) await this.#removeSource(index);
-      this.#entries.push({ path, node, status: "failed", ...failed });
+      this.#outcomes.add(index, { path, node, status: "failed", ...failed });
       return;
     }
     if (tasks === undefined) {
-      const { result, left = [], nodes = 0, described = [], damage = [] } = this.#whole.get(index) ?? {};
+      const {
+        result,
+        left: failures = [],
+        nodes = 0,
+        described = [],
+        damage = [],
+      } = this.#whole.get(index) ?? {};
       if (result === undefined) return;
       this.damage.push(...damage);
-      this.#entries.push({ path, node, status: "converted", result });
-      this.#leave(left, node);
-      this.#remember(node, nodes, described);
+      this.#outcomes.addConverted(index, { path, node }, { result, failures, described, nodes });
       return;
     }
     try {
@@ -304,18 +295,17 @@ class Finish {
         bytesWritten: outcome.result.bytesWritten + sums.bytes,
         notes: [...outcome.result.notes, ...sums.notes],
       };
-      this.#entries.push({ path, node, status: "converted", result });
-      const left = failuresOf(outcome.failed);
-      this.#leave(left, node);
-      const described = [...run.described(new Set(left.map((each) => each.node)))];
-      this.#remember(node, described.length, described);
+      const failures = failuresOf(outcome.failed);
+      const described = [...run.described(new Set(failures.map((each) => each.node)))];
+      const done = { result, failures, described, nodes: described.length };
+      this.#outcomes.addConverted(index, { path, node }, done);
     } catch (error) {
       this.#signal?.throwIfAborted();
       const mayPass = isSuperchunkError(error) && MAY_PASS.has(error.code);
       if (!plan.isTree || (mayPass && !this.#withoutFailed)) throw error;
       const entry = failureOf(error, path);
       await this.#removeSource(index);
-      this.#entries.push({ path, node, status: "failed", ...entry });
+      this.#outcomes.add(index, { path, node, status: "failed", ...entry });
     }
   }
 
@@ -335,53 +325,22 @@ class Finish {
     if (store.isFolder !== undefined) for (const folder of folders) await store.delete(folder);
   }
 
-  #leave(left: readonly NodeFailure[], node: string): void {
-    this.#failures.push(...left);
-    for (const each of left)
-      this.#entries.push({ ...each, node: joinKey(node, each.node), status: "failed" });
-  }
-
-  #remember(
-    node: string,
-    count: number,
-    described: Iterable<readonly [path: string, document: JsonObject]>,
-  ): void {
-    this.#nodes += count;
-    for (const [path, document] of described) this.#documents.set(joinKey(node, path), document);
-  }
-
   /** Publishes the groups for folders, the root's last. */
   async publishRoot(seconds: number): Promise<ConvertResult> {
     const { plan, target, store, path, options } = this.#job;
-    let folders = 0;
-    let folderBytes = 0;
     const isNamed = plan.isTree && target.isHierarchy;
-    if (isNamed) {
-      const nodes = this.#entries.flatMap(({ node, status }) => (status === "failed" ? [] : [node]));
-      const described = this.#nodes <= MOST_CONSOLIDATED ? this.#documents : undefined;
-      for (const [node, document] of folderDocuments(nodes, described)) {
-        const bytes = encodeDocument(document);
-        await store.put(joinKey(path, node, "zarr.json"), bytes, { signal: this.#signal });
-        folders++;
-        folderBytes += bytes.length;
-      }
-    }
-    return sumResults({
-      entries: this.#entries,
-      failures: this.#failures,
-      notes: plan.sources.flatMap(({ notes = [] }) => notes),
-      renamed: plan.sources.flatMap(({ renamedFrom: from, node: to }) =>
-        from === undefined ? [] : [{ from, to }],
-      ),
-      ...{ isNamed, nodes: this.#nodes, folders, folderBytes, seconds, verified: options.verify === true },
-    });
+    if (isNamed)
+      await this.#outcomes.publishFolders(async (node, document) => {
+        await store.put(joinKey(path, node, "zarr.json"), document, { signal: this.#signal });
+        return document.length;
+      });
+    return this.#outcomes.result(plan.sources, { isNamed, verified: options.verify === true, seconds });
   }
 }
 
 /** The result of a plan that is not a conversion. */
-export const NOTHING_CONVERTED: ConvertResult = sumResults({
-  ...{ entries: [], failures: [], notes: [], renamed: [], isNamed: false },
-  ...{ nodes: 0, folders: 0, folderBytes: 0, seconds: 0, verified: true },
+export const NOTHING_CONVERTED: ConvertResult = new Outcomes().result([], {
+  ...{ isNamed: false, verified: true, seconds: 0 },
 });
 
 /** Throws `INCOMPLETE` with the first missing units, and why they failed. False if another process has ended the plan since. */

@@ -1,20 +1,15 @@
 import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts";
-import type { JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
-import { encodeDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
 import {
-  type ConvertEntry,
   type ConvertOptions,
   type ConvertResult,
   type Destination,
   type FoundAt,
   failureOf,
-  type NodeFailure,
   type OpenedSource,
   type SourceItem,
-  type SourceResult,
   type SourceRun,
   type Target,
   type TargetPlace,
@@ -33,12 +28,11 @@ import { HANDED, type Helpers, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
   failuresOf,
-  folderDocuments,
+  Outcomes,
   type RunContext,
   runMember,
   runSource,
   type SourceOutcome,
-  sumResults,
 } from "./run-source.ts";
 
 /** Sources of a hierarchy converted at a time. Small ones mostly wait for the disk. */
@@ -117,15 +111,6 @@ interface Prepared {
   readonly error?: unknown;
 }
 
-/** The outcome of a converted source. */
-interface Converted {
-  readonly result: SourceResult;
-  readonly failures: readonly NodeFailure[];
-  /** Its documents for the root document, and their number. */
-  readonly described: readonly (readonly [path: string, document: JsonObject])[];
-  readonly nodes: number;
-}
-
 /** One run of `convert`. */
 export interface Conversion {
   convert(isTaken: boolean): Promise<void>;
@@ -147,12 +132,9 @@ export function conversionOf(
     isTree && target.isHierarchy && store.sync !== undefined ? new BatchPublisher(store) : undefined;
   const direct = publishDirectly(store);
   const context: RunContext = { target, store, options, publisher: batch ?? direct };
-  /** In the order of completion, each with the number of its source. */
-  const entries: (readonly [index: number, entry: ConvertEntry])[] = [];
-  const leftOut: (readonly [index: number, failure: NodeFailure])[] = [];
-  const shown = new Map<string, JsonObject>();
+  const outcomes = new Outcomes();
   const fractions = new Map<number, number>();
-  let [authorised, doneCount, folders, folderBytes, nodeCount] = [0, 0, 0, 0, 0];
+  let [authorised, doneCount] = [0, 0];
 
   async function convert(isTaken: boolean): Promise<void> {
     const [item] = items;
@@ -226,15 +208,15 @@ export function conversionOf(
           else handed.push([...value, value[1].found]);
         }
         const sources = handed.map(([, { node }, found]) => ({ node, found, begun: record.begunAs(node) }));
-        const outcomes = await helper.run(sources, nodeCount <= MOST_CONSOLIDATED, inner);
+        const made = await helper.run(sources, outcomes.isConsolidated, inner);
         for (const [place, [index, item]] of handed.entries()) {
-          const { fingerprint, done, error } = outcomes[place] ?? {};
+          const { fingerprint, done, error } = made[place] ?? {};
           if (fingerprint !== undefined) record.begin(item.node, fingerprint);
           if (error !== undefined) fail(index, item, unpackError(error));
           else if (done === undefined) {
             left.push([index, item]);
             continue;
-          } else conclude(index, item, { ...done, described: parseDescribed(done.described) });
+          } else outcomes.addConverted(index, item, { ...done, described: parseDescribed(done.described) });
           taken++;
           advance(index, item);
         }
@@ -301,7 +283,7 @@ export function conversionOf(
       if (!target.isHierarchy) await authorise(index, record);
       if (planned === undefined) throw error;
       const { run, fingerprint } = planned;
-      if (record.isDone(node, fingerprint, path)) entries.push([index, { path, node, status: "kept" }]);
+      if (record.isDone(node, fingerprint, path)) outcomes.add(index, { path, node, status: "kept" });
       else {
         const { result, failed } = target.isHierarchy
           ? await convertInHierarchy(prepared, run, record, signal)
@@ -310,7 +292,7 @@ export function conversionOf(
         const failures = failuresOf(failed);
         const isListed = target.isHierarchy && isTree;
         const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
-        conclude(index, item, { result, failures, described, nodes: described.length });
+        outcomes.addConverted(index, item, { result, failures, described, nodes: described.length });
       }
     } catch (failure) {
       fail(index, item, failure);
@@ -319,25 +301,11 @@ export function conversionOf(
     advance(index, item);
   }
 
-  /** Records the outcome of a converted source. */
-  function conclude(
-    index: number,
-    { path, node }: SourceItem,
-    { result, failures, described, nodes }: Converted,
-  ): void {
-    entries.push([index, { path, node, status: "converted", result }]);
-    for (const failure of failures) {
-      leftOut.push([index, failure]);
-      entries.push([index, { ...failure, node: joinKey(node, failure.node), status: "failed" }]);
-    }
-    remember(node, described, nodes);
-  }
-
   /** Records the failure of one source of many; throws errors that end the conversion. */
   function fail(index: number, { path, node }: SourceItem, failure: unknown): void {
     options.signal?.throwIfAborted();
     if (!isTree) throw failure;
-    entries.push([index, { path, node, status: "failed", ...failureOf(failure, path) }]);
+    outcomes.add(index, { path, node, status: "failed", ...failureOf(failure, path) });
   }
 
   function advance(index: number, { path }: SourceItem): void {
@@ -442,42 +410,19 @@ export function conversionOf(
     options.onProgress?.({ done: doneCount + under, total: items.length, label, unit: "archives" });
   }
 
-  /** Keeps the documents for the root document, as long as they are few. */
-  function remember(node: string, documents: Converted["described"], nodes: number): void {
-    nodeCount += nodes;
-    if (nodeCount > MOST_CONSOLIDATED) shown.clear();
-    else for (const [path, document] of documents) shown.set(joinKey(node, path), document);
-  }
-
   /** Publishes what waits, and a group for each folder that contains a converted source; the root last. */
-  async function publishFolders(): Promise<void> {
+  function publishFolders(): Promise<void> {
     const { signal } = options;
-    const nodes = entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
-    const described = nodeCount <= MOST_CONSOLIDATED ? shown : undefined;
-    for (const [node, document] of folderDocuments(nodes, described)) {
+    return outcomes.publishFolders(async (node, document) => {
       if (node === "") await batch?.finish(signal);
       const publisher = node === "" ? direct : context.publisher;
-      const key = joinKey(root, node, "zarr.json");
-      folderBytes += await publisher.putDocument(key, encodeDocument(document), signal);
-      folders++;
-    }
+      return publisher.putDocument(joinKey(root, node, "zarr.json"), document, signal);
+    });
   }
 
   function result(seconds: number): ConvertResult {
-    return sumResults({
-      entries: entries.sort(([a], [b]) => a - b).map(([, entry]) => entry),
-      failures: leftOut.sort(([a], [b]) => a - b).map(([, failure]) => failure),
-      notes: items.flatMap(({ notes }) => notes),
-      renamed: items.flatMap(({ node, renamedFrom }) =>
-        renamedFrom === undefined ? [] : [{ from: renamedFrom, to: node }],
-      ),
-      isNamed: isTree && target.isHierarchy,
-      nodes: nodeCount,
-      folders,
-      folderBytes,
-      verified: options.verify === true,
-      seconds,
-    });
+    const isNamed = isTree && target.isHierarchy;
+    return outcomes.result(items, { isNamed, verified: options.verify === true, seconds });
   }
 
   return { convert, result };

@@ -12,7 +12,12 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { consolidate, groupDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
+import {
+  consolidate,
+  encodeDocument,
+  groupDocument,
+  MOST_CONSOLIDATED,
+} from "../../zarr/document/make-v3.ts";
 import { foldersAbove } from "../../zarr/document/node-names.ts";
 import {
   type ArrayRun,
@@ -24,6 +29,7 @@ import {
   type FailedNode,
   failureOf,
   type NodeFailure,
+  type SourceItem,
   type SourceResult,
   type SourceRun,
   type Target,
@@ -338,7 +344,7 @@ export async function deleteAt(store: WritableStore, key: string): Promise<void>
 /**
  * A group for each folder that contains nodes, the innermost first, the root last. The root's document repeats those in `described`.
  */
-export function folderDocuments(
+function folderDocuments(
   nodes: Iterable<string>,
   described: ReadonlyMap<string, JsonObject> | undefined,
 ): (readonly [node: string, document: JsonObject])[] {
@@ -351,62 +357,106 @@ export function folderDocuments(
   ];
 }
 
-interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "notes" | "renamed"> {
-  /** True if notes begin with the path of their source. */
-  readonly isNamed: boolean;
-  /** Nodes that the root document could have repeated. */
+/** The outcome of a converted source. */
+export interface Converted {
+  readonly result: SourceResult;
+  readonly failures: readonly NodeFailure[];
+  /** Its documents for the root document, and their number. */
+  readonly described: readonly (readonly [path: string, document: JsonObject])[];
   readonly nodes: number;
-  /** Groups for folders, and the bytes of their documents. */
-  readonly folders: number;
-  readonly folderBytes: number;
-  readonly verified: boolean;
-  readonly seconds: number;
 }
 
-export function sumResults({ entries, failures, isNamed, nodes, ...parts }: ResultParts): ConvertResult {
-  const results = entries.flatMap(({ node, path, result }) =>
-    result === undefined ? [] : [{ node, path, result }],
-  );
-  const sum = (pick: (result: SourceResult) => number): number =>
-    results.reduce((total, { result }) => total + pick(result), 0);
-  const countOf = (status: ConvertEntry["status"]): number =>
-    entries.filter((entry) => entry.status === status).length;
-  const limits =
-    nodes > MOST_CONSOLIDATED
-      ? [`metadata is not consolidated: ${nodes} nodes are more than ${MOST_CONSOLIDATED}`]
-      : [];
-  return {
-    arrays: sum(({ arrays }) => arrays),
-    groups: sum(({ groups }) => groups) + parts.folders,
-    chunksCopied: sum(({ chunksCopied }) => chunksCopied),
-    chunksPadded: sum(({ chunksPadded }) => chunksPadded),
-    chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
-    ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
-    shards: sum(({ shards }) => shards),
-    shardsKept: sum(({ shardsKept }) => shardsKept),
-    bytesWritten: sum(({ bytesWritten }) => bytesWritten) + parts.folderBytes,
-    nbytes: sum(({ nbytes }) => nbytes),
-    seconds: parts.seconds,
-    verified: parts.verified,
-    notes: [
-      ...parts.notes,
-      ...results.flatMap(({ path, result }) =>
-        result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
-      ),
-      ...limits,
-    ],
-    renamed: [
-      ...parts.renamed,
-      ...results.flatMap(({ node, result }) =>
-        result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
-      ),
-    ],
-    converted: results.length,
-    kept: countOf("kept"),
-    failed: countOf("failed"),
-    entries,
-    failures,
-  };
+/** What has become of the sources of a conversion, each with its number, in any order. */
+export class Outcomes {
+  readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
+  readonly #failures: (readonly [index: number, failure: NodeFailure])[] = [];
+  /** The documents for the root document, as long as they are few. */
+  readonly #documents = new Map<string, JsonObject>();
+  #nodes = 0;
+  #folders = 0;
+  #folderBytes = 0;
+
+  /** True if the root document still repeats the others. */
+  get isConsolidated(): boolean {
+    return this.#nodes <= MOST_CONSOLIDATED;
+  }
+
+  add(index: number, entry: ConvertEntry): void {
+    this.#entries.push([index, entry]);
+  }
+
+  addConverted(index: number, { path, node }: Pick<ConvertEntry, "path" | "node">, done: Converted): void {
+    this.add(index, { path, node, status: "converted", result: done.result });
+    for (const failure of done.failures) {
+      this.#failures.push([index, failure]);
+      this.add(index, { ...failure, node: joinKey(node, failure.node), status: "failed" });
+    }
+    this.#nodes += done.nodes;
+    if (!this.isConsolidated) this.#documents.clear();
+    else for (const [path, document] of done.described) this.#documents.set(joinKey(node, path), document);
+  }
+
+  /** Makes a group for each folder that contains a converted source, the root last. `put` resolves with the bytes written. */
+  async publishFolders(put: (node: string, document: Uint8Array) => Promise<number>): Promise<void> {
+    const nodes = this.#entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
+    const described = this.isConsolidated ? this.#documents : undefined;
+    for (const [node, document] of folderDocuments(nodes, described)) {
+      this.#folderBytes += await put(node, encodeDocument(document));
+      this.#folders++;
+    }
+  }
+
+  /** The sums over all `sources`. `isNamed`: notes begin with the path of their source. */
+  result(
+    sources: readonly (Pick<SourceItem, "node" | "renamedFrom"> & Partial<Pick<SourceItem, "notes">>)[],
+    how: { readonly isNamed: boolean; readonly verified: boolean; readonly seconds: number },
+  ): ConvertResult {
+    const { isNamed, verified, seconds } = how;
+    const inOrder = <T>(all: (readonly [index: number, each: T])[]): T[] =>
+      all.sort(([a], [b]) => a - b).map(([, each]) => each);
+    const entries = inOrder(this.#entries);
+    const results = entries.flatMap(({ node, path, result }) =>
+      result === undefined ? [] : [{ node, path, result }],
+    );
+    const sum = (pick: (result: SourceResult) => number): number =>
+      results.reduce((total, { result }) => total + pick(result), 0);
+    const countOf = (status: ConvertEntry["status"]): number =>
+      entries.filter((entry) => entry.status === status).length;
+    return {
+      arrays: sum(({ arrays }) => arrays),
+      groups: sum(({ groups }) => groups) + this.#folders,
+      chunksCopied: sum(({ chunksCopied }) => chunksCopied),
+      chunksPadded: sum(({ chunksPadded }) => chunksPadded),
+      chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
+      ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
+      shards: sum(({ shards }) => shards),
+      shardsKept: sum(({ shardsKept }) => shardsKept),
+      bytesWritten: sum(({ bytesWritten }) => bytesWritten) + this.#folderBytes,
+      nbytes: sum(({ nbytes }) => nbytes),
+      seconds,
+      verified,
+      notes: [
+        ...sources.flatMap(({ notes = [] }) => notes),
+        ...results.flatMap(({ path, result }) =>
+          result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
+        ),
+        ...(this.isConsolidated
+          ? []
+          : [`metadata is not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
+      ],
+      renamed: [
+        ...sources.flatMap(({ node, renamedFrom: from }) => (from === undefined ? [] : [{ from, to: node }])),
+        ...results.flatMap(({ node, result }) =>
+          result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
+        ),
+      ],
+      converted: results.length,
+      kept: countOf("kept"),
+      failed: countOf("failed"),
+      entries,
+      failures: inOrder(this.#failures),
+    };
+  }
 }
 
 /** The failures of a source's skipped nodes. Throws like {@link failureOf}. */

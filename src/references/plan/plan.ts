@@ -285,6 +285,7 @@ export interface NativeChunk {
   readonly reason: "padded" | "recoded" | "inlined";
 }
 
+/** One chunk of a plan. */
 export type PlannedChunk = ChunkReference | NativeChunk;
 
 /** Counts of the chunks that a plan has yielded. */
