@@ -12,6 +12,7 @@ import { statusOf } from "../../src/plan/status.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { convert } from "../../src/zarr.ts";
 import { putCarray, putRaw } from "../convert/to-zarr/make-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
@@ -283,6 +284,18 @@ it("a process that takes the destination while another has created files under i
   expect(await runShared(first, { share: { k: 2, n: 2 } })).toMatchObject({ done: 4, failed: 0 });
   expect(await finishShared(job)).toMatchObject({ converted: 9 });
   expect(await objectsOf(target)).toEqual(await straight(source, { to: "npy" }));
+});
+
+it("objects of Zarr count with their share of the array, in plans and in progress", async () => {
+  const target = new MemoryStore();
+  await convert({ store: await makeArray(), path: "in" }, { store: target, path: "in" }, ARRAY_OPTIONS);
+  const array = await openZarrArray(target, "in", {});
+  const plan = await planShared(array, { store: new MemoryStore(), path: "out" }, {}, FACTS);
+  expect(plan.sources).toMatchObject([{ nbytes: 8 * ROWS, tasks: [[[25, 640]]] }]);
+  const seen: number[] = [];
+  const to = { store: new MemoryStore(), path: "out" };
+  await convert(array, to, { onProgress: ({ done }) => void seen.push(done) });
+  expect(seen).toEqual(Array.from({ length: 25 }, (_, i) => 640 * (i + 1)));
 });
 
 describe("a source", () => {

@@ -10,6 +10,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isGenerating, type ReadableStore, saysEncoded } from "../../store/types.ts";
 import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
+import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { parseDocument } from "../../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
@@ -34,6 +35,9 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
   const own = joinKey(prefix, path);
   const key = joinKey(own, DOCUMENT);
   const notes = notesOnArray(array);
+  const write = objectWriter(job, own);
+  // Objects of one array count alike, also short ones at its end.
+  const share = Math.floor(nbytes / Math.max(1, countPositions(array.model.axes)));
   return {
     node: path,
     path: array.store.describe(array.path),
@@ -48,10 +52,14 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
         yield {
           key: converted.chunkKey([...position, ...itemShape.map(() => 0)]),
           part: position,
-          nbytes: 0,
+          nbytes: share,
         };
     },
-    run: objectWriter(job, own),
+    async run(task, context) {
+      const isMade = await write(task, context);
+      if (isMade) context.advance(task.nbytes);
+      return isMade;
+    },
     documents: [{ key, bytes: encodeDocument(document) }],
     async compare(store, signal) {
       const copy = await openZarrArray(store, own, { signal });
