@@ -94,20 +94,20 @@ describe("the process", () => {
   it("converts very many archives in several threads, with the same result for each", async () => {
     const tree = join(folder, "many");
     mkdirSync(tree);
-    for (let i = 0; i < 1500; i++)
+    for (let i = 0; i < 500; i++)
       copyFileSync(join(corpusFolder, "bloscpack-1", "v1-single.blp"), join(tree, `${i}.blp`));
     const destination = join(folder, "many.zarr");
     const { code, out, err } = await end(start("convert", tree, destination, "--jobs", "4"));
     // Threads that do not start would be reported there.
     expect(err).not.toContain("thread");
-    expect(out).toContain("1,500 archives converted");
+    expect(out).toContain("500 archives converted");
     expect(code).toBe(0);
     const made = readdirSync(destination).filter((name) => name !== "zarr.json");
-    expect(made.length).toBe(1500);
+    expect(made.length).toBe(500);
     const stored = new Set(made.map((name) => readFileSync(join(destination, name, "c", "0"), "latin1")));
     expect(stored.size).toBe(1);
     const { consolidated_metadata: all } = JSON.parse(readFileSync(join(destination, "zarr.json"), "utf8"));
-    expect(Object.keys(all.metadata).length).toBe(1500);
+    expect(Object.keys(all.metadata).length).toBe(500);
   });
 
   it("prints results to stdout, nothing to stderr, and ends with 0", async () => {

@@ -17,7 +17,7 @@ import { WorkerPool } from "./worker-pool.ts";
 /** Default number of sources converted at a time, in all threads together. */
 const JOBS = 4;
 /** With fewer sources, a thread spends longer compiling than it saves. */
-const LEAST_SOURCES = 1500;
+const LEAST_SOURCES = 500;
 
 /** Jobs of a thread; `begin` comes first, and once. */
 export type HelperJob =
