@@ -171,7 +171,7 @@ function zarrLine(result: ConvertResult): string {
     formatExactSize(bytesWritten),
     `${formatPlural(shards, "shard")}${shardsKept > 0 ? ` (${formatCount(shardsKept)} kept)` : ""}`,
     formatDuration(seconds),
-    ...(result.verified ? ["verified"] : []),
+    ...(result.verified && result.converted > 0 ? ["verified"] : []),
   ];
   return words.join(", ");
 }
@@ -179,7 +179,7 @@ function zarrLine(result: ConvertResult): string {
 function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly string[] {
   const { arrays, nbytes, chunksCopied, chunksPadded, chunksRecoded, seconds, kept, failed } = result;
   const { chunksRestreamed = 0 } = result;
-  const verified = result.verified ? ["verified"] : [];
+  const verified = result.verified && result.converted > 0 ? ["verified"] : [];
   const copied =
     to === "parquet" || to === "b2nd"
       ? `${formatPlural(chunksRestreamed, "chunk")} restreamed`

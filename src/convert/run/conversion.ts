@@ -153,7 +153,7 @@ export function conversionOf(
       if (!target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
-    if (isTree && target.isHierarchy) await publishFolders();
+    if (isTree && target.isHierarchy && !outcomes.areAllFailed) await publishFolders();
     await record.end();
   }
 

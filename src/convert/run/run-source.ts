@@ -381,6 +381,11 @@ export class Outcomes {
     return this.#nodes <= MOST_CONSOLIDATED;
   }
 
+  /** True if there are sources, and none was converted. */
+  get areAllFailed(): boolean {
+    return this.#entries.length > 0 && this.#entries.every(([, { status }]) => status === "failed");
+  }
+
   add(index: number, entry: ConvertEntry): void {
     this.#entries.push([index, entry]);
   }
@@ -420,6 +425,7 @@ export class Outcomes {
     );
     const sum = (pick: (result: SourceResult) => number): number =>
       results.reduce((total, { result }) => total + pick(result), 0);
+    const failed = new Set(entries.flatMap(({ node, status }) => (status === "failed" ? [node] : [])));
     const countOf = (status: ConvertEntry["status"]): number =>
       entries.filter((entry) => entry.status === status).length;
     return {
@@ -445,7 +451,9 @@ export class Outcomes {
           : [`metadata is not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
       ],
       renamed: [
-        ...sources.flatMap(({ node, renamedFrom: from }) => (from === undefined ? [] : [{ from, to: node }])),
+        ...sources.flatMap(({ node, renamedFrom: from }) =>
+          from === undefined || failed.has(node) ? [] : [{ from, to: node }],
+        ),
         ...results.flatMap(({ node, result }) =>
           result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
         ),

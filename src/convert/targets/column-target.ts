@@ -453,7 +453,9 @@ export function noteLost(
     ...(isNothing(fillValue) ? [] : ["the fill value"]),
   ];
   if (lost.length > 0)
-    note(`${path}: ${lost.join(" and ")} not carried over: ${format.name} has no place for it`);
+    note(
+      `${path}: ${lost.join(" and ")} ${lost[0] === "attributes" ? "are" : "is"} not carried over: ${format.name} has no place for it`,
+    );
 }
 
 /** True for a fill value that is the default anyway: none, zero (not -0), false, the empty string, and lists of these. */

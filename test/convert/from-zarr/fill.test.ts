@@ -107,7 +107,7 @@ test.each(["npy", "bloscpack"] as const)(
         { to: format },
       );
       expect(notes.map((note) => note.replace(/^.*: the/, "the"))).toEqual(
-        path === "plus" ? [] : [expect.stringContaining("the fill value not carried over")],
+        path === "plus" ? [] : [expect.stringContaining("the fill value is not carried over")],
       );
     }
   },

@@ -120,6 +120,15 @@ describe("a folder of archives", () => {
     expect(Object.keys(metadata)).toHaveLength(3 + 5);
   });
 
+  it("with damaged archives alone, leaves nothing, so that it can be converted again without --overwrite", async () => {
+    const source = new MemoryStore();
+    for (const name of ["a", "b"]) await source.put(`in/${name}.blp`, Uint8Array.of(98, 108, 112));
+    const target = new MemoryStore();
+    const result = await convert({ store: source, path: "in" }, { store: target, path: "out" });
+    expect(result).toMatchObject({ converted: 0, failed: 2 });
+    expect(await keysOf(target)).toEqual([]);
+  });
+
   it("never has a root document before all is there if the conversion dies at any write, and resuming completes it", async () => {
     const source = await makeTree(4);
     const whole = new MemoryStore();
