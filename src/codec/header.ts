@@ -30,10 +30,6 @@ export const MAX_SPLITS = 16 as const;
 /** Blocks of fewer elements than this are not split. */
 export const MIN_SPLIT_LENGTH = 128 as const;
 
-/** Names of compressors and filters that can be asked for. Filters are in the order of their numbers. */
-export const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
-export const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
-
 /** Bits of the flags; bits 5 to 7 name the compressor. */
 export const FLAG = {
   shuffle: 0x01,

@@ -11,8 +11,7 @@ import { badArgument } from "../errors.ts";
 import { decodeSync } from "./decode/decode.ts";
 import { isReady, prepare } from "./decode/decode-kernel.ts";
 import { encodeSync, prepareEncode } from "./encode/encode.ts";
-import { settleEncode } from "./encode/encode-settings.ts";
-import { SHUFFLES } from "./header.ts";
+import { SHUFFLES, settleEncode } from "./encode/encode-settings.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
 
 /** Configuration of the codec in array metadata. Absent members have the defaults of numcodecs: lz4, 5, shuffle, automatic blocks. */

@@ -5,7 +5,7 @@
  */
 import { checkOptionNames } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
-import { COMPRESSORS, MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH, SHUFFLES } from "../header.ts";
+import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 
 // How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams. Must not know how anything is compressed.
@@ -78,6 +78,10 @@ export interface EncodeSettings extends BlocksizeRequest {
   /** The data are stored without trying to compress them. */
   readonly stored: boolean;
 }
+
+/** Names of compressors and filters that can be asked for. Filters are in the order of their numbers. */
+export const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+export const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 
 /**
  * The settings for a buffer of `nbytes` bytes.

@@ -1,7 +1,7 @@
 /** How bcolz describes an array: `meta/storage`, names of dtypes, chunk lengths. @see FORMAT.md [FA-08] */
 
 import { elementsOf } from "../../bytes/arrays.ts";
-import { SHUFFLES } from "../../codec/header.ts";
+import { SHUFFLES } from "../../codec/encode/encode-settings.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";

@@ -4,7 +4,7 @@ import type { ArrayArchive } from "../../archive/kinds/types.ts";
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
-import { COMPRESSORS } from "../../codec/header.ts";
+import { COMPRESSORS } from "../../codec/encode/encode-settings.ts";
 import type { CompressorName } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage, type StoredSizes } from "../../format/folder.ts";

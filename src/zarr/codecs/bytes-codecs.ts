@@ -3,7 +3,7 @@
 import { hex32, joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import { decode, info } from "../../codec/decode/decode.ts";
-import { COMPRESSORS, checkExpectations, SHUFFLES } from "../../codec/header.ts";
+import { checkExpectations } from "../../codec/header.ts";
 import { HERE } from "../../codec/made.ts";
 import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
@@ -85,6 +85,10 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
 // Example: `{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":8,"blocksize":0}}`.
 // Compatible with zarr-python, tensorstore, zarrs and numcodecs.
 // @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html
+
+// As in the encoder, which readers do not load.
+const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 
 /** The configured codec; Zarr v2's numbers for `shuffle` are accepted too. Throws `BAD_FIELD`. */
 export function bloscStage(configuration: JsonObject, itemSize: number, place: FieldPlace): Stage {
