@@ -45,7 +45,7 @@ export function assertArchive(opened: Viewable): Archive {
   if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "it is Zarr already; zarritaStore gives its arrays to zarrita, and any reader of Zarr reads them where they are",
+    "it is Zarr already; zarritaStore gives its arrays to zarrita",
     { path: opened.store.describe(opened.path), expected: "an archive", found: dialect },
   );
 }
