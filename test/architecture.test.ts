@@ -169,17 +169,17 @@ const LATER: Readonly<Record<string, number>> = {
   tables: 1_710,
   codec2: 1_616,
   pool: 532,
-  scan: 2_141,
-  plan: 2_473,
-  queue: 584,
+  scan: 2_134,
+  plan: 2_425,
+  queue: 582,
   page: 5_460,
-  places: 856,
-  buckets: 1_449,
+  places: 854,
+  buckets: 1_446,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_607, bar: 58_000 },
+  lines: { limit: 85_153, bar: 58_000 },
   files: { limit: 368, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

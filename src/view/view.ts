@@ -43,11 +43,11 @@ export function assertArchive(opened: Viewable): Archive {
   if (typeof dialect !== "string")
     throw badArgument("the archive", opened, "what open resolves with, or a function that calls open");
   if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    "it is Zarr already; zarritaStore gives its arrays to zarrita",
-    { path: opened.store.describe(opened.path), expected: "an archive", found: dialect },
-  );
+  throw new SuperchunkError("UNSUPPORTED", "it is Zarr already; zarritaStore gives its arrays to zarrita", {
+    path: opened.store.describe(opened.path),
+    expected: "an archive",
+    found: dialect,
+  });
 }
 
 /** The view of one archive, planned at the first key, which `begin` gets. */
