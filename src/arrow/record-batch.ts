@@ -199,7 +199,7 @@ function addTexts(body: Body, path: readonly string[], texts: readonly Uint8Arra
     if (isUtf8 && !isText(text))
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `column "${path.join(".")}" has a string that is not UTF-8; strings: "fixed" (--strings fixed) keeps its bytes`,
+        `column "${path.join(".")}" has a string that is not UTF-8; strings: "fixed" (convert --strings fixed) keeps its bytes`,
         { field: path.join(".") },
       );
     bytes.set(text, at(offsets, i));

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
-import { edit, open, openArray, openTableFile } from "../../src/node/index.ts";
+import { create, edit, open, openArray, openTableFile } from "../../src/node/index.ts";
 import { type StructArray, toValues } from "../../src/values/values.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -562,6 +562,36 @@ test("months and years come back from dates, if they are the first day; a missin
   expect([odd.code, odd.err]).toEqual([2, expect.stringContaining("not a date in units of M") as string]);
   const missing = await runCli(["create", join(folder, "odd"), "--from", file, "--dtype", '[["x","<f8"]]']);
   expect(missing.err).toContain('no column "x" in the file; there are m, y, d');
+});
+
+test("rows become Parquet whatever their columns are called", async () => {
+  const folder = temporaryFolder();
+  const [made, file, back] = ["made", "a.parquet", "back"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const names = ["a\\b", "a/b", "..", "a.b", 'q"', "é", " ", "A", "a"];
+  const array = await create(made, {
+    dtype: parseDType(
+      names.map((name) => [name, "<i4"]),
+      "names",
+    ),
+    shape: [2],
+    columns: false,
+  });
+  await array.set(
+    null,
+    [0, 10].map((first) => names.map((_, i) => first + i)),
+  );
+  await array.close();
+  const { code, bytes, err } = await runCli(["cat", made, "--format", "parquet"]);
+  expect([code, err]).toEqual([0, ""]);
+  writeFileSync(file, bytes);
+  expect(await runCli(["create", back, "--from", file, "--no-columns"])).toMatchObject({ code: 0 });
+  const printed = await runCli(["cat", made, "--format", "ndjson"]);
+  expect(printed.out.split("\n")).toHaveLength(3);
+  expect(await runCli(["cat", back, "--format", "ndjson"])).toEqual(printed);
 });
 
 test("columns of CSV are the same in any order, read together or alone, and again", async () => {

@@ -293,7 +293,9 @@ function describePiece(
     const action = refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : done;
     const run: ChunkRun = { first: 0, count, action: done, ...(reason === undefined ? {} : { reason }) };
     return {
-      node: piece.table === undefined ? piece.key : joinKey(piece.key, name),
+      // Not joined as a key: files may have columns of any name.
+      node:
+        piece.table === undefined ? piece.key : [...(piece.key === "" ? [] : [piece.key]), name].join("/"),
       source: path,
       action,
       ...(reason === undefined ? {} : { reason }),
