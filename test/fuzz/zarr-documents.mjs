@@ -3,7 +3,7 @@
  * memory and time.
  */
 
-import { MemoryStore } from "superchunk";
+import { MemoryStore } from "../../build/src/store/memory.js";
 import { openZarr } from "../../build/src/zarr/read/open.js";
 import { blosc, CRC, choicesFrom, LITTLE, openZarrWriter, randomDocument, sharding } from "./zarr-chains.mjs";
 

@@ -1,7 +1,7 @@
 /** Damaged shards: every read is right or an error, and no write loses what was whole or makes damage look right. */
 
-import { MemoryStore } from "superchunk";
-import { openZarrArray } from "superchunk/zarr";
+import { MemoryStore } from "../../build/src/store/memory.js";
+import { openZarrArray } from "../../build/src/zarr/read/open.js";
 import { createZarr } from "../../build/src/zarr/write/create.js";
 import { BIG, blosc, CRC, choicesFrom, GZIP, LITTLE, openZarrWriter, sharding } from "./zarr-chains.mjs";
 

@@ -1,7 +1,7 @@
 /** Random writes, several concurrently, into random arrays: every reader sees what an array in memory has. */
 
-import { MemoryStore } from "superchunk";
-import { openZarrArray } from "superchunk/zarr";
+import { MemoryStore } from "../../build/src/store/memory.js";
+import { openZarrArray } from "../../build/src/zarr/read/open.js";
 import { choicesFrom, openZarrWriter, randomDocument } from "./zarr-chains.mjs";
 
 /** One array with some rounds of writes. Throws if a value is wrong. */
