@@ -3,7 +3,7 @@
 import { type DType, JsonFloat, type JsonInput, stringifyJson } from "../../src/index.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
-import { scaleText, sparkline } from "../values/plot.ts";
+import { scaleTexts, sparkline } from "../values/plot.ts";
 import type { Sample } from "../values/sample.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
 import { alignRows, shapeText } from "./layout.ts";
@@ -134,7 +134,7 @@ export function sampleLines(samples: readonly ColumnSample[]): string[] {
       sparkline(means),
       least === undefined || greatest === undefined
         ? "no number"
-        : `${scaleText(least, dtype)} to ${scaleText(greatest, dtype)}`,
+        : scaleTexts(dtype, least, greatest).join(" to "),
       isAll
         ? "all rows"
         : `${formatPlural(count, "row")} in ${formatCount(chunks)} of ${formatPlural(nchunks, "chunk")}`,

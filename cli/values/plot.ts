@@ -96,7 +96,7 @@ export class Envelope {
     return Array.from({ length: width }, (_, column) => {
       const at = width < 2 ? 0 : (column * (runs - 1)) / (width - 1);
       const [before, after] = [valueAt(Math.floor(at)), valueAt(Math.ceil(at))];
-      const value = before + (after - before) * (at % 1);
+      const value = before * (1 - (at % 1)) + after * (at % 1);
       return Number.isNaN(value) ? undefined : [value, value];
     });
   }
@@ -110,7 +110,10 @@ export function drawEnvelope(envelope: Envelope, width: number, height: number):
   const [least, greatest] = [Number(envelope.least), Number(envelope.greatest)];
   const top = 4 * height - 1;
   const levelOf = (value: number): number =>
-    greatest > least ? Math.round((top * (value - least)) / (greatest - least)) : middleOf(height);
+    // Of halves, because the difference of two large numbers can be infinite.
+    greatest > least
+      ? Math.round(top * ((value / 2 - least / 2) / (greatest / 2 - least / 2)))
+      : middleOf(height);
   const cells = Array.from({ length: height }, () => new Uint8Array(width));
   let before: readonly [number, number] | undefined;
   for (const [x, range] of envelope.columns(2 * width).entries()) {
@@ -146,11 +149,18 @@ export function sparkline(values: readonly number[]): string {
     .join("");
 }
 
-/** A value for people: counts with separators, fractions with six digits, dates. */
-export function scaleText(value: number | bigint, dtype: DType): string {
+/** A value for people: whole numbers with separators, fractions with six digits, dates. */
+function scaleText(value: number | bigint, dtype: DType, digits: number): string {
   if (dtype.kind === "datetime" || dtype.kind === "timedelta") return formatValue(value, dtype);
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return formatCount(value);
-  return String(Number(value.toPrecision(6)));
+  const isLong = digits === 6 && Math.abs(value) >= 1e5 && Math.abs(value) < Number.MAX_SAFE_INTEGER;
+  return isLong ? formatCount(Math.round(value)) : String(Number(value.toPrecision(digits)));
+}
+
+/** Two values for people, with all digits if they look the same otherwise. */
+export function scaleTexts(dtype: DType, a: number | bigint, b: number | bigint): readonly [string, string] {
+  const [first, second] = [scaleText(a, dtype, 6), scaleText(b, dtype, 6)];
+  return first !== second || a === b ? [first, second] : [scaleText(a, dtype, 17), scaleText(b, dtype, 17)];
 }
 
 /** Prints a plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` if there are no numbers. */
@@ -181,8 +191,8 @@ export async function printPlots(
 function plotOf({ name, dtype }: ValueSource, envelope: Envelope) {
   let [top, bottom] = ["", ""];
   const { count, missing, least, greatest } = envelope;
-  if (least !== undefined && greatest !== undefined)
-    [top, bottom] = [scaleText(greatest, dtype), least === greatest ? "" : scaleText(least, dtype)];
+  if (least !== undefined && greatest !== undefined) [bottom, top] = scaleTexts(dtype, least, greatest);
+  if (least === greatest) bottom = "";
   const gaps =
     missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a finite value` : "";
   const head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");

@@ -230,3 +230,19 @@ it("a sparkline has a bar for each value, and a blank for a missing one", () => 
   expect(sparkline([5, Number.NaN, 5])).toBe("▄ ▄");
   expect(sparkline([])).toBe("");
 });
+
+it.each([
+  [[-1.7e308, 1.7e308, 0], "1.7e+308", "-1.7e+308"],
+  [[1e15, 1e15 + 12.375], "1,000,000,000,000,012", "1,000,000,000,000,000"],
+  [[1, 1 + 1e-9], "1.000000001", "1"],
+])("values that are very large, or hardly differ, are drawn and named: %j", async (values, top, bottom) => {
+  writeNpy("odd.npy", "<f8", Float64Array.from(values));
+  const root = join(folder, "odd");
+  expect((await runCli(["create", root, "--from", join(folder, "odd.npy"), "--overwrite"])).code).toBe(0);
+
+  const lines = (await show(root)).split("\n");
+
+  expect(lines[0]).toContain(top);
+  expect(lines[11]).toContain(bottom);
+  expect(lines.slice(0, 12).every((line) => /[\u2801-\u28ff]/.test(line))).toBe(true);
+});
