@@ -60,7 +60,7 @@ const PARTS = [
   ["folders", ["archive/open/open-array-folder"]],
   ["wrappers", ["store/wrappers/coalescing"]],
   ["inflate", ["format/inflate"]],
-  ["stream", ["codec/stream"]],
+  ["stream", ["codec/stream", "codec/made"]],
   ["nodes", ["view/view-tree"], ZARR],
   ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
   ["zarr", ZARR],
