@@ -28,7 +28,7 @@ export function storesMadeChunks(): boolean {
 const storeChunk: ChunkEncoder["encode"] = async (bytes, { cname = "lz4", typesize = 1 }) => {
   const { length: nbytes } = bytes;
   const id = COMPRESSOR_FORMATS.findIndex(({ name }) => cname.startsWith(name));
-  const flags = FLAG.memcpyed | FLAG.notSplit | (id << 5);
-  const ctbytes = HEADER_LENGTH + nbytes;
-  return joinBytes([encodeHeader({ flags, typesize, nbytes, blocksize: nbytes, ctbytes }), bytes]);
+  const [flags, ctbytes] = [FLAG.memcpyed | FLAG.notSplit | (id << 5), HEADER_LENGTH + nbytes];
+  const fields = { flags, typesize: typesize > 255 ? 1 : typesize, nbytes, blocksize: nbytes, ctbytes };
+  return joinBytes([encodeHeader(fields), bytes]);
 };
