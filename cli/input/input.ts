@@ -44,12 +44,11 @@ export async function readFilesFrom(list: string | undefined, context: Context):
   const pieces: Uint8Array[] = [];
   for await (const piece of (await openInput(list, true, context)).pieces())
     pieces.push(Uint8Array.from(piece));
-  // `find -print0` ends names with a zero byte.
-  const lines = Buffer.concat(pieces)
+  const text = Buffer.concat(pieces)
     .toString("utf8")
-    .replace(/^\ufeff/, "")
-    .split(/\r?\n|\0/);
-  const paths = lines.filter((line) => line !== "");
+    .replace(/^\ufeff/, "");
+  // `find -print0` ends names with a zero byte, because they may contain line breaks.
+  const paths = text.split(text.includes("\0") ? "\0" : /\r?\n/).filter((path) => path !== "");
   if (paths.length === 0) throw wrongUse("files-from", "the list names no path", { path: list });
   return paths;
 }

@@ -191,6 +191,10 @@ describe("verify", () => {
       writeFileSync(list, `${start}${join(tree, "a.blp")}${end}${join(tree, "c.blp")}${end}`);
       expect((await json("--files-from", list)).totals).toMatchObject({ archives: 2, damaged: 0 });
     }
+    const broken = join(temporaryFolder(), "two\nlines.blp");
+    cpSync(join(tree, "a.blp"), broken);
+    writeFileSync(list, `${broken}\0`);
+    expect((await json("--files-from", list)).totals).toMatchObject({ archives: 1, damaged: 0 });
     writeFileSync(list, "\n");
     expect(await runCli(["verify", "--files-from", list])).toMatchObject({
       code: 2,

@@ -391,7 +391,7 @@ test("options that do not work with places are refused with the reason", async (
   await refused(/is not allowed/, "repair", root, "--in-place");
   await refused(/go together/, "place", root, "--move", "all");
   await refused(
-    /superchunks is 0,99, expected the first and last of 7/,
+    /superchunks 0 to 99 are not all there: the array has 7, counted from 0; nothing was moved/,
     "place",
     root,
     "--allow",

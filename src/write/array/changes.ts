@@ -4,7 +4,7 @@
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/layout-files.ts";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
@@ -250,7 +250,11 @@ async function chooseHolders(
   const [from, last] = superchunks ?? [0, Number.POSITIVE_INFINITY];
   const isThere = Number.isInteger(from) && from >= 0 && last >= from && from < all.length;
   if (superchunks !== undefined && !(isThere && (last < all.length || last === Number.POSITIVE_INFINITY)))
-    throw badArgument("superchunks", superchunks, `the first and last of ${all.length}, counted from 0`);
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `superchunks ${from} to ${last === Number.POSITIVE_INFINITY ? "the end" : last} are not all there: the array has ${all.length}, counted from 0; nothing was moved`,
+      { field: "superchunks", expected: `at most ${all.length - 1}`, found: superchunks },
+    );
   const end = Math.min(last + 1, all.length - keepLast);
   const chosen = all.slice(from, Math.max(from, end));
   const [start, final] = [chosen[0], chosen.at(-1)];
