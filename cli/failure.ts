@@ -99,7 +99,7 @@ export function toJsonFailure(error: unknown): JsonFailure {
 
 /** Library options in messages, such as `{holes: "fill"}`, that the command has too. */
 const OPTIONS =
-  /\{(allow|breakLock|chunklen|columns|damaged|dimensionNames|dtype|fill|holes|overwrite|resume|scan|shape|to|withoutFailed|zipline)(?:: (true|false|"[^"]*"))?\}/g;
+  /\{(allow|breakLock|chunklen|columns|damaged|dtype|fill|holes|overwrite|resume|scan|shape|to|withoutFailed|zipline)(?:: (true|false|"[^"]*"))?\}/g;
 
 /** Rewrites library options in a message as command options: `--holes fill`. */
 export function inCommandWords(message: string): string {

@@ -42,10 +42,9 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 
 /** The error, which names the command's path if it names no other. */
 function placed(error: unknown, { subject }: Context): unknown {
-  const isPlaced = !(error instanceof SuperchunkError) || error.details.path !== undefined;
-  return isPlaced || error.code === "BAD_ARGUMENT"
-    ? error
-    : error.at({ ...(subject !== undefined && { path: subject }) });
+  if (!(error instanceof SuperchunkError) || error.code === "BAD_ARGUMENT" || subject === undefined)
+    return error;
+  return error.details.path === undefined ? error.at({ path: subject }) : error;
 }
 
 /** For `help` with an unknown command: the word alone, so that the answer suggests the command that was meant. */

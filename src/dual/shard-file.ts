@@ -230,7 +230,6 @@ function firstChunkLength(bytes: Uint8Array): number {
   }
 }
 
-/** Bytes of a superchunk's header, before its offset table. */
 const OWN_HEAD = "superchunk shard";
 /** Replaces a removed chunk: as long as a Blosc header, and no reader can decode it. */
 const GONE_CHUNK = new Uint8Array(16);

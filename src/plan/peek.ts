@@ -9,8 +9,6 @@ import { decodeFileHeader, FILE_HEADER_LENGTH } from "../format/header.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 
-/** Most bytes of a file header. */
-
 export interface Peeked {
   /** Digest of the sizes and versions of its metadata. */
   readonly versions: string;

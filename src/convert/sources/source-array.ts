@@ -239,7 +239,7 @@ export function checkDimensionNames(
 ): string[] {
   const [unfit] = shapes.filter(({ length }) => length !== given?.length);
   if (given === undefined || unfit === undefined) return [];
-  const summary = `{dimensionNames} names ${given.join(", ")}, but the number of dimensions is ${unfit.length}`;
+  const summary = `the given dimension names (${given.join(", ")}) do not fit: the number of dimensions is ${unfit.length}`;
   if (isMember || shapes.some(({ length }) => length === given.length))
     return [`${summary}: arrays with another number of dimensions get default names`];
   throw new SuperchunkError("BAD_ARGUMENT", summary, {

@@ -52,7 +52,7 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "removeLeftovers",
 ];
 
-/** Members that reach no object, or tell of one: they are not intercepted. */
+/** Members whose calls are passed on: they neither read nor write objects. */
 const PASSED_ON = ["sizeOf", "explainAbsence", "unpin", "claim", "close"] as const;
 
 /** A store with the same capabilities as `store`, whose calls pass through `interceptor`. */
