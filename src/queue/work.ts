@@ -85,9 +85,9 @@ export async function work(options: WorkOptions): Promise<Worked> {
     } catch (error) {
       failed++;
       const { code = "", message } = isSuperchunkError(error) ? error : { message: String(error) };
-      const isFinal = FINAL.has(code) || job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+      const isFinal = failsAlways(error) || job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
       onJob?.({ ...read, failure: message, isFinal });
-      if (FINAL.has(code)) throw new UnrecoverableError(message);
+      if (failsAlways(error)) throw new UnrecoverableError(message);
       if (code === "IO") plans.drop(read.id);
       if (code === "NO_SPACE" || code === "READ_ONLY") {
         failure ??= error;
@@ -124,13 +124,11 @@ export async function work(options: WorkOptions): Promise<Worked> {
   return { done, failed };
 }
 
-/** Failures that would be the same at every other try. */
-const FINAL: ReadonlySet<string> = new Set([
-  "UNSUPPORTED",
-  "BAD_ARGUMENT",
-  "INCOMPLETE",
-  "CHECKSUM_MISMATCH",
-]);
+/** True for failures that would be the same at every other try. */
+function failsAlways(error: unknown): boolean {
+  if (!isSuperchunkError(error)) return false;
+  return error.isDamage || error.code === "UNSUPPORTED" || error.code === "BAD_ARGUMENT";
+}
 
 /** Milliseconds between checks for an empty queue. */
 const LOOK_EVERY = 500;

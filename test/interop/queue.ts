@@ -138,9 +138,14 @@ function startWorker(
 }
 
 /** Plans, and puts the tasks into the queue. */
-async function enqueued(world: MachineWorld, { url }: Redis, name: string): Promise<string> {
+async function enqueued(
+  world: MachineWorld,
+  { url }: Redis,
+  name: string,
+  source = "data/bundles",
+): Promise<string> {
   const plan = `${name}.json`;
-  const planned = await world.run("superchunk", "plan", "data/bundles", `${name}.zarr`, "-o", plan);
+  const planned = await world.run("superchunk", "plan", source, `${name}.zarr`, "-o", plan);
   if (planned.code !== 0) throw new Error(lastLines(planned));
   const put = await world.run("superchunk", "run", plan, "--queue", url);
   if (put.code !== 0) throw new Error(lastLines(put));
@@ -154,7 +159,7 @@ interface Status {
   readonly queue: {
     readonly left: number;
     readonly active: number;
-    readonly dead: readonly { readonly reason: string }[];
+    readonly dead: readonly { readonly reason: string; readonly attempts: number }[];
   };
 }
 
@@ -260,6 +265,15 @@ async function checkDead(context: SuiteContext, world: MachineWorld, redis: Redi
   checks.equal(`dead letters once more: ${lastLines(again)}`, again.code, 0);
   checks.equal("a worker after that", (await startWorker(world, redis, "--until-empty").ended).code, 0);
   await checkResult(context, world, "dead");
+  // The only archive of a plan is damaged: its end fails at once, and for good.
+  const alone = await enqueued(world, redis, "alone", "data/bundles/damaged");
+  await startWorker(world, redis, "--until-empty").ended;
+  const { dead } = (await statusOf(world, alone, redis)).queue;
+  checks.equal(
+    "a plan of a damaged archive",
+    dead.map(({ attempts, reason }) => [attempts, /remove this destination/.test(reason)]),
+    [[1, true]],
+  );
 }
 
 /** Two workers, each of which is restarted when it has died. */
