@@ -297,6 +297,12 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
     };
   }
   const total = elementsOf(shape) * type.size;
+  if (layout.kind === "compact" && layout.length < total)
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `its header holds ${layout.length} bytes of values, and its shape needs ${total}; the file is damaged`,
+      { path, field: "layout", expected: total, found: layout.length },
+    );
   const [rows = 1] = chunks;
   const [length = 1] = shape;
   const count = total === 0 ? 0 : Math.ceil(length / rows);

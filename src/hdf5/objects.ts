@@ -58,7 +58,7 @@ export interface Hdf5Filter {
 
 /** Storage of a dataset's values. */
 export type Hdf5Layout =
-  | { readonly kind: "compact"; readonly position: number }
+  | { readonly kind: "compact"; readonly position: number; readonly length: number }
   | { readonly kind: "contiguous"; readonly address: number | undefined }
   | {
       readonly kind: "chunked";
@@ -251,6 +251,12 @@ function readDataspace(fields: Fields): Dataspace {
   return { dims, most };
 }
 
+function compact(fields: Fields, length: number): Hdf5Layout {
+  const { position } = fields;
+  fields.bytes(length, "values in the header");
+  return { kind: "compact", position, length };
+}
+
 function readLayout(fields: Fields, rank: number): Hdf5Layout {
   const version = fields.uint8("version of a layout");
   if (version < 1 || version > 5)
@@ -263,18 +269,14 @@ function readLayout(fields: Fields, rank: number): Hdf5Layout {
   const dimensions = isOld ? fields.uint8("dimensions of a layout") : 0;
   const kind = fields.uint8("class of a layout");
   if (kind === 0 && !isOld) {
-    fields.uint16("length of the values");
-    return { kind: "compact", position: fields.position };
+    return compact(fields, fields.uint16("length of the values"));
   }
   if (isOld) {
     fields.skip(5);
     const address = kind === 0 ? undefined : fields.address("address of the values");
     const dims = Array.from({ length: dimensions }, () => fields.uint32("length of a chunk"));
     if (kind === 1) return { kind: "contiguous", address };
-    if (kind === 0) {
-      fields.uint32("length of the values");
-      return { kind: "compact", position: fields.position };
-    }
+    if (kind === 0) return compact(fields, fields.uint32("length of the values"));
     return chunked(fields, { dims: dims.slice(0, rank), address, rank });
   }
   if (kind === 1) return { kind: "contiguous", address: fields.address("address of the values") };

@@ -19,6 +19,8 @@ const PIECE = 1 << 20;
 const STEP = 4 << 20;
 /** Most characters of a text. */
 const MAX_TEXT = 1 << 18;
+/** Most items, all of which are read when the array is opened. */
+const MAX_ITEMS = 2 ** 28;
 
 /** The parts of items: members, or the items themselves. */
 function partsOf(type: Hdf5Type): readonly Member[] {
@@ -65,6 +67,7 @@ export async function textArray(
     stored.getBytes(shape.length === 0 ? [] : [{ start, stop, step: 1 }, ...shape.slice(1).map(() => null)]);
   const fieldsOf = (bytes: Uint8Array): Fields => new Fields(new ByteReader(bytes, path, 0), file);
 
+  if (rows * perRow > MAX_ITEMS) throw overLimit("items of text", MAX_ITEMS, rows * perRow, path);
   const longest = parts.map(() => 1);
   const isText = parts.map(() => true);
   let textBytes = 0;
@@ -85,13 +88,7 @@ export async function textArray(
       }
   }
   const most = Math.max(...longest);
-  if (most > MAX_TEXT)
-    throw new SuperchunkError("LIMIT", `it has a text of ${most} bytes; ${MAX_TEXT} is the limit`, {
-      path,
-      field: "dtype",
-      expected: MAX_TEXT,
-      found: most,
-    });
+  if (most > MAX_TEXT) throw overLimit("bytes in a text", MAX_TEXT, most, path);
   const texts = longest.map((length, p) => parseDType(`${isText[p] ? "<U" : "|S"}${length}`, path));
   const sizes = parts.map(({ type: { size }, numpy }, p) =>
     numpy === undefined ? at(texts, p).itemSize : size,
@@ -131,6 +128,11 @@ export async function textArray(
       return out;
     },
   };
+}
+
+function overLimit(what: string, expected: number, found: number, path: string): SuperchunkError {
+  const summary = `it has ${found} ${what}; ${expected} is the limit. Read it with h5py`;
+  return new SuperchunkError("LIMIT", summary, { path, field: "dtype", expected, found });
 }
 
 function decodeItem(bytes: Uint8Array, path: string): string {

@@ -96,19 +96,20 @@ export async function withQueue<T>(
     return await work(queue, bullmq);
   } catch (error) {
     if (isSuperchunkError(error)) throw error;
-    throw unreachable(error, lost);
+    throw unreachable(error, lost, options);
   } finally {
     await queue.close().catch(() => undefined); // nothing to close if it was never reached
   }
 }
 
-function unreachable(error: unknown, lost: unknown): SuperchunkError {
+function unreachable(error: unknown, lost: unknown, { url }: QueueOptions): SuperchunkError {
+  const { protocol, host } = new URL(url);
   const text = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
   const reason = lost === undefined ? text(error) : text(lost) || text(error);
   return new SuperchunkError(
     "IO",
     `the queue's server fails: ${reason}; is it running, and is the address right?`,
-    { field: "queue", cause: error },
+    { path: `${protocol}//${host}`, field: "queue", cause: error },
   );
 }
 
