@@ -319,7 +319,8 @@ export async function adviseOnSalvage(
   try {
     const { whole, holes, lost, problems } = await repairArray(path, {
       dryRun: true,
-      ...{ signal, allow },
+      signal,
+      allow,
       onProgress: bar?.onProgress,
     });
     const gone = holes.length;

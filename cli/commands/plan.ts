@@ -136,8 +136,17 @@ function planWork(
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
     plan(sources, destination, {
-      ...{ command: work, form, holes, scan, portable, columns: column, dimensionNames, allow },
-      ...{ signal: context.signal, output, onProgress },
+      command: work,
+      form,
+      holes,
+      scan,
+      portable,
+      columns: column,
+      dimensionNames,
+      allow,
+      signal: context.signal,
+      output,
+      onProgress,
     });
   return printPlan(make, { output, json: json === true }, context);
 }

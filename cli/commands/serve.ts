@@ -201,7 +201,13 @@ async function serveUntilAborted(
 ): Promise<void> {
   const { signal, allow } = context;
   const served = await serveView(paths, {
-    ...{ host, port, portable, page, allow, signal, allowedHosts: allowHost },
+    host,
+    port,
+    portable,
+    page,
+    allow,
+    signal,
+    allowedHosts: allowHost,
     cors: cors === true ? "*" : cors,
     onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
   });

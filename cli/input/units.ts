@@ -67,9 +67,20 @@ export function formatClock(seconds: number): string {
 }
 
 const SIZE_UNITS: Readonly<Record<string, number>> = {
-  ...{ "": 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4 },
-  ...{ kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3, tib: 1024 ** 4 },
-  ...{ kb: 1000, mb: 1000 ** 2, gb: 1000 ** 3, tb: 1000 ** 4 },
+  "": 1,
+  b: 1,
+  k: 1024,
+  m: 1024 ** 2,
+  g: 1024 ** 3,
+  t: 1024 ** 4,
+  kib: 1024,
+  mib: 1024 ** 2,
+  gib: 1024 ** 3,
+  tib: 1024 ** 4,
+  kb: 1000,
+  mb: 1000 ** 2,
+  gb: 1000 ** 3,
+  tb: 1000 ** 4,
 };
 
 /** Bytes of `128MiB`, `1.5G`, `4096`, `100MB` (units of 1000). Throws commander's `InvalidArgumentError`. */

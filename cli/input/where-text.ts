@@ -24,8 +24,14 @@ export interface Where {
 }
 
 const COMPARISONS: Readonly<Record<string, keyof FilterCondition>> = {
-  ...{ ">": "gt", ">=": "gte", "<": "lt", "<=": "lte" },
-  ...{ "=": "eq", "==": "eq", "!=": "ne", "<>": "ne" },
+  ">": "gt",
+  ">=": "gte",
+  "<": "lt",
+  "<=": "lte",
+  "=": "eq",
+  "==": "eq",
+  "!=": "ne",
+  "<>": "ne",
 };
 
 const TOKEN = /\s*(?:("(?:[^"]|"")*"|'(?:[^']|'')*')|(>=|<=|<>|==|!=|[<>=(),])|([^\s"'<>=!(),]+))/y;

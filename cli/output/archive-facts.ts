@@ -65,12 +65,16 @@ export async function describeArchive(
   const names = columnNamesOf(archive);
   const hasColumns = names.length > 0 || kind === "table" || kind === "group";
   return {
-    ...{ path, dialect, kind },
+    path,
+    dialect,
+    kind,
     dtype: array === undefined ? null : jsonDType(array.dtype),
     shape: shownShape(archive),
     order: array?.order ?? null,
     chunks: summary === undefined ? null : chunksOf(summary),
-    ...{ nbytes, cbytes, ratio: ratioOf(nbytes, cbytes) },
+    nbytes,
+    cbytes,
+    ratio: ratioOf(nbytes, cbytes),
     checksum: checksumOf(summary?.checksum),
     fillValue: array?.fillValue ?? null,
     dimensionNames: array?.dimensionNames,

@@ -68,8 +68,19 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
   const { recode, verify, resume, overwrite, jobs } = flags;
   return {
-    ...{ to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, columns: column },
-    ...{ recode, verify, resume, overwrite, jobs },
+    to,
+    shardSize,
+    chunksPerShard,
+    grid,
+    portable,
+    shape,
+    dimensionNames,
+    columns: column,
+    recode,
+    verify,
+    resume,
+    overwrite,
+    jobs,
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     concat: flags.concat,
     parquet:

@@ -23,9 +23,20 @@ const PARTS: Partial<Record<TimeUnit, { readonly perDay: bigint; readonly digits
 };
 
 const NAMES: Readonly<Record<TimeUnit, string>> = {
-  ...{ Y: "years", M: "months", W: "weeks", D: "days", h: "hours", m: "minutes", s: "seconds" },
-  ...{ ms: "milliseconds", us: "microseconds", ns: "nanoseconds", ps: "picoseconds" },
-  ...{ fs: "femtoseconds", as: "attoseconds", generic: "generic time units" },
+  Y: "years",
+  M: "months",
+  W: "weeks",
+  D: "days",
+  h: "hours",
+  m: "minutes",
+  s: "seconds",
+  ms: "milliseconds",
+  us: "microseconds",
+  ns: "nanoseconds",
+  ps: "picoseconds",
+  fs: "femtoseconds",
+  as: "attoseconds",
+  generic: "generic time units",
 };
 
 /** ISO 8601 in the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the plain count for the generic unit. */

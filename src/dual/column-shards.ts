@@ -265,7 +265,10 @@ export class ColumnView extends ColumnShards {
     // Nothing is known about a damaged shard, and a removed shard lacks every chunk.
     const isGone = found !== undefined && base?.isShard !== true;
     const update = {
-      ...{ key, found, rows, all },
+      key,
+      found,
+      rows,
+      all,
       candidates: isGone ? this.chunksOf(shard, rows) : candidates,
     };
     const full = this.fullSuperchunk(shard, rows);

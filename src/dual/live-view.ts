@@ -270,8 +270,15 @@ export function liveView(
   }
 
   return {
-    ...{ start, makeTail: indexOfPlaces, beforeCommit, afterCommit },
-    ...{ noteMoved, setAttributes, admit, change, close },
+    start,
+    makeTail: indexOfPlaces,
+    beforeCommit,
+    afterCommit,
+    noteMoved,
+    setAttributes,
+    admit,
+    change,
+    close,
   };
 }
 

@@ -136,7 +136,9 @@ async function checkShard(
   const { data, shard: place } = sidesOf(shard);
   const path = files.describe(place);
   const note = (severity: Finding["severity"], code: string, text: string): Finding => ({
-    ...{ severity, code, path },
+    severity,
+    code,
+    path,
     message: text,
   });
   const [facts, link] = [await files.inspect(data), await files.inspect(place)];

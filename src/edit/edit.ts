@@ -291,7 +291,10 @@ async function createNode(store: WritableStore, path: string, options: NewOption
     path,
     {
       ...specification,
-      ...{ shape, dataType: data, chunkShape, attributes: attrs as JsonObject },
+      shape,
+      dataType: data,
+      chunkShape,
+      attributes: attrs as JsonObject,
       ...defined({ fillValue: fill, shardShape, codecs: chosen, dimensionNames }),
     },
     { signal, customCodecs },
@@ -352,7 +355,12 @@ async function createBloscpack(
   };
   const data = new Uint8Array(0);
   await compressArray({ dtype, shape: [0, ...shape.slice(1)], data }, store, path, {
-    ...{ ...settings, checksum, reserve, signal, force: overwrite, encoder },
+    ...settings,
+    checksum,
+    reserve,
+    signal,
+    force: overwrite,
+    encoder,
     ...(attrs === undefined ? {} : { metadata: attrs }),
   });
   const lock = await options.lock?.(`${path}.lock`);
@@ -410,7 +418,8 @@ async function makeBcolz(
 ): Promise<void> {
   const [rows = 0, ...rowShape] = options.shape;
   const settings = {
-    ...{ compressor, chunkLength },
+    compressor,
+    chunkLength,
     expectedLength: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
     attrs,
     signal,

@@ -43,8 +43,15 @@ const REASONS = {
   addColumn: "the arrays of a group are its columns; add one with create(name, options)",
   deleteColumn: "the arrays of a group are its columns; remove one with erase(name)",
   renameColumn: "nodes of Zarr are not renamed; create(name, options) a new one, and erase the old one",
-  ...{ append: INSIDE, set: INSIDE, resize: INSIDE, deleteRows: INSIDE, compact: INSIDE },
-  ...{ get: INSIDE, getBytes: INSIDE, dtype: INSIDE, shape: INSIDE },
+  append: INSIDE,
+  set: INSIDE,
+  resize: INSIDE,
+  deleteRows: INSIDE,
+  compact: INSIDE,
+  get: INSIDE,
+  getBytes: INSIDE,
+  dtype: INSIDE,
+  shape: INSIDE,
 };
 
 export class ZarrGroupEdit extends QueuedEditor {

@@ -98,11 +98,10 @@ export async function plan(
       repair: { holes, scan },
     }[command];
     const allow = own.allow?.map(allowedInPlan);
+    const settings = packOptions({ ...chosen, allow } as ConvertPathOptions);
+    const [archivesOnly, takesDamaged] = [command === "virtualize", command === "repair"];
     const made = await planWork(
-      {
-        ...{ command, options: packOptions({ ...chosen, allow } as ConvertPathOptions) },
-        ...{ archivesOnly: command === "virtualize", takesDamaged: command === "repair" },
-      },
+      { command, options: settings, archivesOnly, takesDamaged },
       { from, to },
       own,
     );
@@ -375,7 +374,10 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   const { store, path } = locateDestination(made.to, options);
   return {
     job: {
-      ...{ plan: made, source, destination: { store, path, isInGroup: made.isInGroup }, damage },
+      plan: made,
+      source,
+      destination: { store, path, isInGroup: made.isInGroup },
+      damage,
       openPlace: placeOpener(options),
     },
     close: () => closing({ close }, async () => store.close?.()),

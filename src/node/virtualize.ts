@@ -222,7 +222,13 @@ async function* planAll(
   const { concat, shards, jobs = JOBS, listedOf, onFailure } = options;
   const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
   const settings: PlanOptions = {
-    ...{ rectilinear, inline, guard, portable, dimensionNames, columns, signal },
+    rectilinear,
+    inline,
+    guard,
+    portable,
+    dimensionNames,
+    columns,
+    signal,
     encoder: encoderOf(),
     isMember: entries.length > 1 && concat !== true,
   };

@@ -99,8 +99,15 @@ export class ParquetFile {
   /** Begins the column chunk of leaf number `leaf` in the row group. */
   beginColumn(leaf: number, codec: JoinableCodec): void {
     this.#open = {
-      ...{ leaf, codec, start: this.#offset, encodings: new Set(), locations: [], statistics: [] },
-      ...{ values: 0, rows: 0, length: 0 },
+      leaf,
+      codec,
+      start: this.#offset,
+      encodings: new Set(),
+      locations: [],
+      statistics: [],
+      values: 0,
+      rows: 0,
+      length: 0,
     };
   }
 

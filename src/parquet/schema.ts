@@ -303,8 +303,14 @@ function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
 
 /** The factor from a numpy unit to seconds, or to itself. */
 const FACTORS: Partial<Record<TimeUnit, bigint>> = {
-  ...{ W: 604_800n, D: 86_400n, h: 3600n, m: 60n, s: 1n },
-  ...{ ms: 1n, us: 1n, ns: 1n },
+  W: 604_800n,
+  D: 86_400n,
+  h: 3600n,
+  m: 60n,
+  s: 1n,
+  ms: 1n,
+  us: 1n,
+  ns: 1n,
 };
 const LONGER: readonly TimeUnit[] = ["Y", "M", "W", "D"];
 

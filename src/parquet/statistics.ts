@@ -57,8 +57,12 @@ function minMaxOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
 
 /** The numbers that the kernel compares, in its order. */
 const NUMBERS = {
-  ...{ int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array },
-  ...{ float: Float32Array, double: Float64Array },
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  float: Float32Array,
+  double: Float64Array,
 } as const;
 type NumberKind = keyof typeof NUMBERS;
 const KINDS = Object.keys(NUMBERS);

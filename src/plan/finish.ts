@@ -340,7 +340,9 @@ class Finish {
 
 /** The result of a plan that is not a conversion. */
 export const NOTHING_CONVERTED: ConvertResult = new Outcomes().result([], {
-  ...{ isNamed: false, verified: true, seconds: 0 },
+  isNamed: false,
+  verified: true,
+  seconds: 0,
 });
 
 /** Throws `INCOMPLETE` with the first missing units, and why they failed. False if another process has ended the plan since. */
@@ -414,5 +416,13 @@ function lineOfFailure({ sources }: SharedPlan, source: number, failure: Failure
 }
 
 function noSums(): TaskSums {
-  return { ...{ copied: 0, padded: 0, recoded: 0, restreamed: 0, oddTypesize: 0 }, bytes: 0, notes: [] };
+  return {
+    copied: 0,
+    padded: 0,
+    recoded: 0,
+    restreamed: 0,
+    oddTypesize: 0,
+    bytes: 0,
+    notes: [],
+  };
 }

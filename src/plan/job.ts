@@ -72,7 +72,8 @@ export async function planShared(
   const planOne = async (item: SourceItem): Promise<SharedSource> => {
     const { path, node, found, renamedFrom, notes } = item;
     const where = {
-      ...{ path, node },
+      path,
+      node,
       ...(isTree && found !== undefined ? { found } : {}),
       ...(renamedFrom === undefined ? {} : { renamedFrom }),
       ...(notes.length === 0 ? {} : { notes }),
@@ -95,9 +96,13 @@ export async function planShared(
     options.onProgress?.({ done, total, label: each.path, unit: "archives" });
   }
   const plan = {
-    ...{ format: "superchunk-plan" as const, version: 1 as const },
+    format: "superchunk-plan" as const,
+    version: 1 as const,
     ...facts,
-    ...{ options: packed, isTree, isInGroup: destination.isInGroup === true, sources: planned },
+    options: packed,
+    isTree,
+    isInGroup: destination.isInGroup === true,
+    sources: planned,
   };
   return { ...plan, id: await digestOfPlan(plan) };
 }
@@ -115,7 +120,8 @@ export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Pro
 
 /** The target of a plan that is not a conversion: an object, or a folder without documents. */
 const OTHER: Target = {
-  ...{ format: "npy", isHierarchy: false },
+  format: "npy",
+  isHierarchy: false,
   settings: () => ({ command: "verify" }),
   isDocument: () => false,
   plan: () => Promise.reject(new RangeError("a report has no arrays")),
@@ -241,7 +247,12 @@ export function openJob(
     return at(await items, index);
   };
   return {
-    ...{ plan, target, store, path, options, itemOf },
+    plan,
+    target,
+    store,
+    path,
+    options,
+    itemOf,
     ...(work === undefined ? {} : { work }),
     units: new Units(plan),
     record: recordKey(path, target.isHierarchy),

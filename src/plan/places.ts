@@ -81,9 +81,14 @@ export async function planPlaces(
       });
   }
   const plan = {
-    ...{ format: "superchunk-plan" as const, version: 1 as const, command },
+    format: "superchunk-plan" as const,
+    version: 1 as const,
+    command,
     ...facts,
-    ...{ options, isTree: true, isInGroup: false, sources },
+    options,
+    isTree: true,
+    isInGroup: false,
+    sources,
   };
   return { ...plan, id: await digestOfPlan(plan) };
 }

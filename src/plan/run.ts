@@ -324,7 +324,12 @@ export class Share {
     };
     const onReceipt = (receipt: Receipt): void =>
       void objects.push({ ...receipt, key: to + receipt.key.slice(key.length) });
-    const context = { ...{ target, store, publisher: this.#publisher }, options: { ...options, onReceipt } };
+    const context = {
+      target,
+      store,
+      publisher: this.#publisher,
+      options: { ...options, onReceipt },
+    };
     // A temporary failure may not have happened in another process, whose result is the same.
     const undoes = async (error: unknown): Promise<boolean> => {
       if (!isSuperchunkError(error) || MAY_PASS.has(error.code) || signal.aborted) return false;
@@ -339,7 +344,10 @@ export class Share {
       const isFew = plan.isTree && plan.sources.length <= MOST_CONSOLIDATED;
       const damage = this.#job.damageOf(source);
       return {
-        ...{ objects, result, left, nodes: described.length },
+        objects,
+        result,
+        left,
+        nodes: described.length,
         ...(isFew ? { described } : {}),
         ...(damage.length === 0 ? {} : { damage }),
       };
@@ -365,13 +373,18 @@ export class Share {
     // A file is a whole array or table, and is compared before it gets its name; a shard only with the rest of its array.
     const hidesFiles = options.verify === true && !target.isHierarchy;
     const held = holdDocuments(store, {
-      ...{ isDocument: target.isDocument, hidesFiles, publisher: this.#publisher },
+      isDocument: target.isDocument,
+      hidesFiles,
+      publisher: this.#publisher,
       onReceipt: (receipt) => void objects.push(receipt),
     });
     const own = at(run.arrays, array);
     try {
       await own.run(task, {
-        ...{ store: held.store, encoder: options.encoder ?? encodeHere, signal, counts },
+        store: held.store,
+        encoder: options.encoder ?? encodeHere,
+        signal,
+        counts,
         advance: () => undefined,
         note: (text) => void notes.push(text),
       });

@@ -70,7 +70,10 @@ export class SourceHelper implements Helper {
       if (run.plan.nbytes > LARGE) return {};
       const context = { target, store: this.#store, options, publisher: this.#batch };
       const { result, failed } = await runMember(run, context, {
-        ...{ key: place.key, batch: this.#batch, signal, isLeftOut: true },
+        key: place.key,
+        batch: this.#batch,
+        signal,
+        isLeftOut: true,
         before: isResumed ? (begun === fingerprint ? "ours" : "other") : "nothing",
         onProgress: () => undefined,
       });

@@ -50,8 +50,13 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   if (await isFinished(job))
     return {
       ...base,
-      ...{ stage: "finished", done: units.count, failed: 0, nbytesDone: nbytes, rate: 0 },
-      ...{ workers: [], failures: [...failures.values()] },
+      stage: "finished",
+      done: units.count,
+      failed: 0,
+      nbytesDone: nbytes,
+      rate: 0,
+      workers: [],
+      failures: [...failures.values()],
     };
   const states = new Uint8Array(units.count);
   const workers = new Map<string, WorkerState>();
@@ -91,7 +96,9 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
     failing: failing.size,
     running: new Set(running.flat()).size,
-    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: nbytesLeft / rate } : {}) },
+    nbytesDone,
+    rate,
+    ...(rate > 0 ? { secondsLeft: nbytesLeft / rate } : {}),
     workers: all.map(({ worker, ended, started, updated }, i) => {
       return { worker, running: at(running, i).length, ended, started, updated };
     }),

@@ -88,7 +88,9 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
 /** The final job of a plan behind a gate: while the gate is closed, the final job waits for jobs that are still being enqueued. */
 function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
   return {
-    ...{ name: "finish", queueName, data },
+    name: "finish",
+    queueName,
+    data,
     opts: { ...opts, removeOnComplete: { age: 7 * 24 * 3600 }, jobId: finishIdOf(data.id) },
     children: [
       { name: "all-in", queueName, data, opts: { ...opts, jobId: gateIdOf(data.id), delay: GATE_CLOSED } },
@@ -180,7 +182,9 @@ export function queueStatus(id: string, options: QueueOptions): Promise<QueueSta
     return {
       finish: (await finish?.getState()) ?? "absent",
       left: Math.max(0, unprocessed - (gate === undefined ? 0 : 1)),
-      ...{ waiting, active, delayed: delayed - (isClosed ? 1 : 0) },
+      waiting,
+      active,
+      delayed: delayed - (isClosed ? 1 : 0),
       workers: await queue.getWorkersCount(),
       dead,
     };

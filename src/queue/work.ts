@@ -98,7 +98,9 @@ export async function work(options: WorkOptions): Promise<Worked> {
   };
   const worker = new Worker<QueueJob, JobOutcome>(queueNameOf(options), run, {
     ...connectionSettings(options, true),
-    ...{ concurrency, lockDuration: stalledAfter * 1000, stalledInterval: stalledAfter * 1000 },
+    concurrency,
+    lockDuration: stalledAfter * 1000,
+    stalledInterval: stalledAfter * 1000,
     maxStalledCount: MOST_STALLED,
     ...(rate === undefined ? {} : { limiter: { max: rate, duration: 1000 } }),
   });

@@ -66,7 +66,11 @@ export async function openParquetTable(open: OpenFile, options: TableOptions): P
     }
     const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
     return {
-      ...{ path, columns, rows, notes, attrs: described.attrs },
+      path,
+      columns,
+      rows,
+      notes,
+      attrs: described.attrs,
       read: (names, call) => readRows(open, { names, turns }, call),
       openChunks: (names) => openChunks(open, columns, names),
     };

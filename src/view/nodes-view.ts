@@ -72,7 +72,11 @@ export async function planNodesView(
       ...[...groups.keys()].map((path): ViewNode => ({ path, kind: "group", source, isReferred: true })),
       ...jobs.arrays.map(
         ({ path, document, nbytes }): ViewNode => ({
-          ...{ path, kind: "array", source, isReferred: true, nbytes },
+          path,
+          kind: "array",
+          source,
+          isReferred: true,
+          nbytes,
           shape: document["shape"] as readonly number[],
           dataType: dtypeName(document["data_type"]),
         }),

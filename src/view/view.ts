@@ -150,7 +150,10 @@ export async function planArchiveView(
   // Bytes need a type and a shape; archives with their own would refuse them.
   const given = archive.kind === "bytes" ? { dtype, shape } : {};
   const { groups, arrays, refused } = await planJobs(archive, {
-    ...{ portable, dimensionNames, columns, isMember },
+    portable,
+    dimensionNames,
+    columns,
+    isMember,
     ...given,
   });
   const jobs = new Map(arrays.map((job) => [job.node, job]));

@@ -342,8 +342,13 @@ export abstract class Editable implements AsyncDisposable {
     const rowsRewritten = rowsDeleted === 0 ? 0 : rows - end;
     const nbytesRewritten = rowsRewritten * elementsOf(rowShape) * this.dtype.itemSize;
     return {
-      ...{ start, end, rowsBefore: rows, rows: rows - rowsDeleted, rowsDeleted },
-      ...{ rowsRewritten, nbytesRewritten },
+      start,
+      end,
+      rowsBefore: rows,
+      rows: rows - rowsDeleted,
+      rowsDeleted,
+      rowsRewritten,
+      nbytesRewritten,
     };
   }
 

@@ -88,12 +88,10 @@ export class ShardingTransformer {
         "BAD_ARGUMENT",
         `start is ${start}, and must be a whole number of bytes, 0 or more`,
         {
-          ...{
-            path: this.#store.describe(key),
-            field: "start",
-            expected: "a whole number, 0 or more",
-            found: start,
-          },
+          path: this.#store.describe(key),
+          field: "start",
+          expected: "a whole number, 0 or more",
+          found: start,
         },
       );
     }

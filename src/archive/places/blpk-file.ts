@@ -67,7 +67,12 @@ export async function openBlpkFile(
   const located = header.offsets
     ? await readOffsets(begun, at, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks)
     : await walkAll(store, {
-        ...{ key, size, limit, signal, from: at, digestLength: length },
+        key,
+        size,
+        limit,
+        signal,
+        from: at,
+        digestLength: length,
         count: header.nchunks < 0 ? undefined : header.nchunks,
       });
   return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };

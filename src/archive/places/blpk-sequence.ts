@@ -269,7 +269,12 @@ function sequenceOf(
       : at(starts, index + 1) - at(starts, index);
   const placeNow = (index: number): PlacedChunk => placeInFile(file, index, index, lengthOf(index));
   return {
-    ...{ store, nbytes, chunkBytes, starts, nchunks: file.starts.length, placeNow },
+    store,
+    nbytes,
+    chunkBytes,
+    starts,
+    nchunks: file.starts.length,
+    placeNow,
     hasChecksums: file.header.version > 1,
     places: async (first, end) => Array.from({ length: end - first }, (_, i) => placeNow(first + i)),
     async *keys() {

@@ -188,7 +188,12 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   }
 
   return {
-    ...{ store, chunkBytes, nbytes: rows * rowBytes, hasChecksums: true, isConfirmed: true, placeNow },
+    store,
+    chunkBytes,
+    nbytes: rows * rowBytes,
+    hasChecksums: true,
+    isConfirmed: true,
+    placeNow,
     nchunks: rowBytes === 0 ? 0 : Math.ceil(rows / chunklen),
     async places(first, end, signal) {
       // A store with latency is asked for several superchunks concurrently.

@@ -76,7 +76,11 @@ export interface ChunkSequence {
 export function pickleSequence(located: ChunkSequence): ChunkSequence {
   const { store, nbytes, chunkBytes, nchunks, hasChecksums } = located;
   return {
-    ...{ store, nbytes, chunkBytes, nchunks, hasChecksums },
+    store,
+    nbytes,
+    chunkBytes,
+    nchunks,
+    hasChecksums,
     async places(first, end, signal) {
       const found: PlacedChunk[] = [];
       for (const place of await located.places(first, end, signal)) {
@@ -187,7 +191,13 @@ export function carraySequence(store: ReadableStore, path: string, bytes: Carray
   }
 
   return {
-    ...{ store, nbytes, chunkBytes, nchunks, hasChecksums: false, hasObjectForEach: true, placeNow },
+    store,
+    nbytes,
+    chunkBytes,
+    nchunks,
+    hasChecksums: false,
+    hasObjectForEach: true,
+    placeNow,
     async places(first, end, signal) {
       const places: PlacedChunk[] = [];
       for (let index = first; index < end; index++)

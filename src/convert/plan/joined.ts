@@ -244,7 +244,12 @@ function joinSources(
   const chunksIn = (from = 0, end = nchunks): Generator<Overlap> =>
     overlaps(parts, from, end, (part) => part.nchunks);
   return {
-    ...{ kind: "array", store: first.store, path: first.path, joinedFrom: parts, chunkBytes, nchunks },
+    kind: "array",
+    store: first.store,
+    path: first.path,
+    joinedFrom: parts,
+    chunkBytes,
+    nchunks,
     nbytes: parts.reduce((sum, part) => sum + part.nbytes, 0),
     /** The first array's summary; each part knows how its own chunks are compressed. */
     async summary(options = {}) {

@@ -330,7 +330,10 @@ export function conversionOf(
     record.begin(node, fingerprint);
     if (isTree && record.isDue) await record.write({ durable: false, signal });
     return runMember(run, context, {
-      ...{ key: joinKey(root, node), batch, before, signal },
+      key: joinKey(root, node),
+      batch,
+      before,
+      signal,
       isLeftOut: isTree,
       onProgress: progressOf(index),
     });

@@ -295,7 +295,12 @@ function heldArray(
   rows: number,
 ): ColumnArray {
   return {
-    ...{ kind: "array", store, path, dtype, attrs: {}, fillValue: undefined },
+    kind: "array",
+    store,
+    path,
+    dtype,
+    attrs: {},
+    fillValue: undefined,
     shape: [rows, ...rowShape],
     nbytes: bytes.length,
     async *streamBytes() {

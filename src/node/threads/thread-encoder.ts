@@ -95,9 +95,20 @@ export function threadShardWriter(
     const mark = newMark();
     const done = pool.run(
       {
-        ...{ kind: "shard", blosc, root: store.root, directWrites: store.directWrites, mark },
-        ...{ path: model.path, document: stringifyJson(model.document), chunkOrder, writeEmptyChunks },
-        ...{ start, counts, items: buffer, offset, length },
+        kind: "shard",
+        blosc,
+        root: store.root,
+        directWrites: store.directWrites,
+        mark,
+        path: model.path,
+        document: stringifyJson(model.document),
+        chunkOrder,
+        writeEmptyChunks,
+        start,
+        counts,
+        items: buffer,
+        offset,
+        length,
       },
       [],
       { most: threads, signal },

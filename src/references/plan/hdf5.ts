@@ -130,7 +130,13 @@ async function hdf5Array(array: ZarrArray, { node, document, options }: Hdf5Sett
     });
   };
   return {
-    ...{ node, document, source: store.describe(array.path), count, hasHoles, positionOf, sample },
+    node,
+    document,
+    source: store.describe(array.path),
+    count,
+    hasHoles,
+    positionOf,
+    sample,
     zarr2: {
       zarray: {
         ...array.metadata,

@@ -253,7 +253,11 @@ function joinedArray(
     throw new RangeError(`${node} has no chunk ${cell}`);
   };
   return {
-    ...{ node, document, source: archiveNameOf(job), job, count },
+    node,
+    document,
+    source: archiveNameOf(job),
+    job,
+    count,
     ...(sampledBytes === undefined ? {} : { sampledBytes }),
     async *chunks(counts, first = 0) {
       let start = 0;
@@ -304,7 +308,11 @@ export async function planLinkedReferences(
 ): Promise<ReferencePlan> {
   const { dimensionNames, dtype, shape, signal, isMember, node = "" } = options;
   const linked = await planShards(archive, {
-    ...{ dimensionNames, dtype, shape, signal, isMember },
+    dimensionNames,
+    dtype,
+    shape,
+    signal,
+    isMember,
     kind: "copy",
   });
   return {
@@ -348,7 +356,13 @@ function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
     return [first + firstShard, ...rest];
   };
   return {
-    ...{ node, document, source: archiveNameOf(job), job, count: shards.length, sampledBytes, positionOf },
+    node,
+    document,
+    source: archiveNameOf(job),
+    job,
+    count: shards.length,
+    sampledBytes,
+    positionOf,
     placedAt: (joined, before) => linkedArray({ ...linked, document: joined, firstShard: before }, options),
     async *chunks(counts, first = 0) {
       objects.clear();

@@ -181,7 +181,11 @@ export function plannedArray(
     );
   };
   return {
-    ...{ node, document, source: archiveNameOf(job), job, count },
+    node,
+    document,
+    source: archiveNameOf(job),
+    job,
+    count,
     async *chunks(counts, first = 0) {
       if (layout === undefined) return;
       scanned.clear();
@@ -336,7 +340,13 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   requireSettled(archive);
   const { portable, dimensionNames, columns, dtype, shape, signal, isMember } = options;
   const jobs = await planJobs(archive, {
-    ...{ portable, dimensionNames, columns, dtype, shape, signal, isMember },
+    portable,
+    dimensionNames,
+    columns,
+    dtype,
+    shape,
+    signal,
+    isMember,
   });
   assertConvertible(jobs);
   for (const job of jobs.arrays) assertReferable(job);

@@ -313,7 +313,10 @@ export class BloscpackFile extends QueuedEditor {
     const { encoder, settings } = this.#options;
     const more = metadata === undefined ? {} : { metadata };
     await appendToBloscpack(this.store, this.path, source, {
-      ...{ ...settings, ...options, encoder, grow: true },
+      ...settings,
+      ...options,
+      encoder,
+      grow: true,
       ...more,
     });
     await this.#read();

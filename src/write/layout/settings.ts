@@ -188,7 +188,8 @@ export function optionsOf(settings: ArraySettings): ChunkSettings & ReserveOptio
     chunkLength: settings.chunklen,
     superchunkLength: settings.superchunklen,
     expectedLength: settings.expectedlen,
-    ...{ checksum, reserve },
+    checksum,
+    reserve,
   };
 }
 

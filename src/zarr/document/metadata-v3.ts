@@ -100,7 +100,9 @@ function parseArray(
   const chain = parseChain(
     document["codecs"],
     {
-      ...{ dtype, codecs, lengths: axes.map((axis) => axis.lengths) },
+      dtype,
+      codecs,
+      lengths: axes.map((axis) => axis.lengths),
       shape: axes.map((axis) => at(axis.lengths, 0)),
     },
     below(root, "codecs"),

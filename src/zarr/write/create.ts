@@ -125,9 +125,19 @@ function defaultFill(kind: string, dataType: JsonValue): JsonValue {
 }
 
 const MEMBERS: { readonly [name in keyof Required<ZarrSpecification>]: true } = {
-  ...{ shape: true, dataType: true, chunkShape: true, shardShape: true, codecs: true, indexLocation: true },
-  ...{ indexCodecs: true, order: true, chunkGrid: true, fillValue: true, attributes: true },
-  ...{ dimensionNames: true, separator: true },
+  shape: true,
+  dataType: true,
+  chunkShape: true,
+  shardShape: true,
+  codecs: true,
+  indexLocation: true,
+  indexCodecs: true,
+  order: true,
+  chunkGrid: true,
+  fillValue: true,
+  attributes: true,
+  dimensionNames: true,
+  separator: true,
 };
 
 /** Refuses members that would have no effect. Throws `BAD_ARGUMENT`. */

@@ -419,10 +419,18 @@ function rawItems(values: SelectionValues, dtype: DType): Uint8Array | undefined
 }
 
 const ARRAYS: Readonly<Record<string, string>> = {
-  ...{ int1: "Int8Array", int2: "Int16Array", int4: "Int32Array", int8: "BigInt64Array" },
-  ...{ uint1: "Uint8Array", uint2: "Uint16Array", uint4: "Uint32Array", uint8: "BigUint64Array" },
-  ...{ float4: "Float32Array", float8: "Float64Array" },
-  ...{ datetime8: "BigInt64Array", timedelta8: "BigInt64Array" },
+  int1: "Int8Array",
+  int2: "Int16Array",
+  int4: "Int32Array",
+  int8: "BigInt64Array",
+  uint1: "Uint8Array",
+  uint2: "Uint16Array",
+  uint4: "Uint32Array",
+  uint8: "BigUint64Array",
+  float4: "Float32Array",
+  float8: "Float64Array",
+  datetime8: "BigInt64Array",
+  timedelta8: "BigInt64Array",
 };
 
 function checkCount(found: number, expected: number): void {
