@@ -8,6 +8,7 @@
 
 import { at, elementsOf, joinBytes, keepLast } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
+import { typesizeFor } from "../codec/header.ts";
 import { HERE } from "../codec/made.ts";
 import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
@@ -226,7 +227,7 @@ export class Blosc2Store implements ReadableStore {
         cname: codecName(codec) ?? "lz4",
         clevel: Math.min(9, clevel),
         shuffle: shuffleOf(filters),
-        typesize: typesizeOf(dtype),
+        typesize: typesizeFor(dtype.itemSize),
       },
       chunkShape: this.#byBlocks ? blocks : this.#shardShape,
       shardShape: this.#shardShape,
@@ -267,7 +268,7 @@ export class Blosc2Store implements ReadableStore {
       if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
       const own = await this.#made?.make(index);
       if (own?.every((byte) => byte === 0)) return undefined;
-      const typesize = typesizeOf(this.#cut.dtype);
+      const typesize = typesizeFor(this.#cut.dtype.itemSize);
       const blocks = own ? [[await HERE.encode(own, { typesize })]] : await this.#blocksOf(place, room);
       if (blocks.every((block) => block === undefined)) return undefined;
       const pieces = await shardOf(
@@ -355,7 +356,7 @@ export class Blosc2Store implements ReadableStore {
         return Array.from({ length: count }, () => undefined);
       const nan = nanOf(this.#cut.dtype.itemSize);
       const filled = Uint8Array.from({ length: blockBytes }, (_, i) => at(nan, i % nan.length));
-      const settings = { typesize: typesizeOf(this.#cut.dtype), blocksize: blockBytes };
+      const settings = { typesize: typesizeFor(this.#cut.dtype.itemSize), blocksize: blockBytes };
       const block = await HERE.encode(filled, settings);
       return Array.from({ length: count }, () => [block]);
     }
@@ -372,7 +373,7 @@ export class Blosc2Store implements ReadableStore {
     for (let start = 0; start < bytes.length; start += blockBytes)
       blocks.push([
         await HERE.encode(bytes.subarray(start, start + blockBytes), {
-          typesize: typesizeOf(this.#cut.dtype),
+          typesize: typesizeFor(this.#cut.dtype.itemSize),
         }),
       ]);
     return blocks;
@@ -411,7 +412,7 @@ export class Blosc2Store implements ReadableStore {
       cname,
       clevel: Math.min(9, Math.max(1, this.#frame.clevel)),
       shuffle: shuffleOf(this.#frame.filters),
-      typesize: typesizeOf(dtype),
+      typesize: typesizeFor(dtype.itemSize),
     });
   }
 }
@@ -432,11 +433,6 @@ function shuffleOf(filters: readonly number[]): Shuffle {
   return last === 1 ? "shuffle" : last === 2 ? "bitshuffle" : "noshuffle";
 }
 
-/** The typesize for items of this size: Blosc allows up to 255 bytes. */
-function typesizeOf({ itemSize }: DType): number {
-  return itemSize > 255 ? 1 : itemSize;
-}
-
 function nbytesOf(chunk: Uint8Array): number {
   return new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength).getInt32(4, true);
 }
@@ -444,7 +440,7 @@ function nbytesOf(chunk: Uint8Array): number {
 async function pad(block: Uint8Array, length: number, dtype: DType): Promise<Uint8Array> {
   const out = new Uint8Array(length);
   out.set(await decode(block, { maxNbytes: length }));
-  return HERE.encode(out, { typesize: typesizeOf(dtype) });
+  return HERE.encode(out, { typesize: typesizeFor(dtype.itemSize) });
 }
 
 /** A shard: the bytes of its chunks, and then the index. */

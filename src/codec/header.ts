@@ -30,6 +30,11 @@ export const MAX_SPLITS = 16 as const;
 /** Blocks of fewer elements than this are not split. */
 export const MIN_SPLIT_LENGTH = 128 as const;
 
+/** The typesize for items of `itemSize` bytes: one byte stores it, and larger items count as single bytes, as in c-blosc. */
+export function typesizeFor(itemSize: number): number {
+  return itemSize <= 255 ? itemSize : 1;
+}
+
 /** Bits of the flags; bits 5 to 7 name the compressor. */
 export const FLAG = {
   shuffle: 0x01,

@@ -1,6 +1,6 @@
 /** The encoder of chunks that are made when they are read. Programs that only show values do without. Must not know what chunks hold. */
 import { joinBytes } from "../bytes/arrays.ts";
-import { encodeHeader, FLAG, HEADER_LENGTH } from "./header.ts";
+import { encodeHeader, FLAG, HEADER_LENGTH, typesizeFor } from "./header.ts";
 import { type ChunkEncoder, COMPRESSOR_FORMATS } from "./types.ts";
 
 /** Kept, because importing it again costs as much as a small chunk. */
@@ -29,6 +29,6 @@ const storeChunk: ChunkEncoder["encode"] = async (bytes, { cname = "lz4", typesi
   const { length: nbytes } = bytes;
   const id = COMPRESSOR_FORMATS.findIndex(({ name }) => cname.startsWith(name));
   const [flags, ctbytes] = [FLAG.memcpyed | FLAG.notSplit | (id << 5), HEADER_LENGTH + nbytes];
-  const fields = { flags, typesize: typesize > 255 ? 1 : typesize, nbytes, blocksize: nbytes, ctbytes };
+  const fields = { flags, typesize: typesizeFor(typesize), nbytes, blocksize: nbytes, ctbytes };
   return joinBytes([encodeHeader(fields), bytes]);
 };

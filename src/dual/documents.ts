@@ -10,6 +10,7 @@
 
 import { at } from "../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
+import { typesizeFor } from "../codec/header.ts";
 import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
@@ -138,7 +139,7 @@ export class LiveDocuments {
       dataType: type.dataType,
       fillValue: type.fill.json,
       bytesCodec: type.bytesCodec,
-      blosc: { cname, clevel, shuffle, typesize: itemSize > 255 ? 1 : itemSize },
+      blosc: { cname, clevel, shuffle, typesize: typesizeFor(itemSize) },
       chunkShape: [chunklen, ...tail],
       shardShape: [chunklen * superchunklen, ...tail],
       transpose: undefined,

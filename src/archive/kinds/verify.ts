@@ -5,6 +5,7 @@
 
 import { defined } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
+import { typesizeFor } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
@@ -160,9 +161,8 @@ class Tally {
 
   #checkTypesize({ place, typesize }: DecodedChunk): void {
     const { itemSize } = this.#context;
-    // Blosc stores item sizes over 255 as 1.
-    const expected = itemSize === undefined || itemSize > 255 ? 1 : itemSize;
-    if (itemSize === undefined || typesize === expected || this.#typesizes.has(typesize)) return;
+    const isRight = itemSize === undefined || typesize === typesizeFor(itemSize);
+    if (isRight || this.#typesizes.has(typesize)) return;
     this.#typesizes.add(typesize);
     this.warn(
       "TYPESIZE",

@@ -5,7 +5,7 @@
  */
 import { checkOptionNames } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
-import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
+import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH, typesizeFor } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 
 // How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams. Must not know how anything is compressed.
@@ -66,9 +66,6 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(Math.max(value, low), high);
 }
 
-/** The header stores the typesize in one byte. */
-const MAX_TYPESIZE = 255;
-
 /** All choices of an encode call, made. Sizes in bytes. */
 export interface EncodeSettings extends BlocksizeRequest {
   readonly shuffle: Shuffle;
@@ -100,10 +97,8 @@ export function settleEncode(nbytes: number, options: EncodeOptions): EncodeSett
   const cname = oneOf("cname", options.cname ?? "lz4", COMPRESSORS);
   const shuffle = oneOf("shuffle", options.shuffle ?? "shuffle", SHUFFLES);
   const clevel = integerFrom("clevel", options.clevel ?? 5, 0, 9);
-  const given = integerFrom("typesize", options.typesize ?? 1, 1, Number.MAX_SAFE_INTEGER);
+  const typesize = typesizeFor(integerFrom("typesize", options.typesize ?? 1, 1, Number.MAX_SAFE_INTEGER));
   const wish = integerFrom("blocksize", options.blocksize ?? 0, 0, Number.MAX_SAFE_INTEGER);
-  // Like c-blosc: data with larger elements are treated as single bytes.
-  const typesize = given > MAX_TYPESIZE ? 1 : given;
   const blocksize = chooseBlocksize({ cname, clevel, typesize, nbytes, blocksize: wish });
   return {
     cname,

@@ -5,7 +5,8 @@
  * {@link fitOf} is the one rule for copies, references, views and linked files. Must not read or write chunks.
  */
 import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
-import { at, countLeading } from "../../bytes/arrays.ts";
+import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
+import { typesizeFor } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -271,10 +272,13 @@ function shapesOf(
   return { chunkShape: turn(cellShape(layout.cells)), shardShape: turn(layout.shards.shape) };
 }
 
+/** The typesize for values of a type. */
+export function typesizeOf({ itemSize, itemShape }: ZarrType): number {
+  return typesizeFor(itemSize / elementsOf(itemShape));
+}
+
 function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean): BloscSettings {
-  const valueSize = type.itemShape.reduce((bytes, n) => bytes / n, type.itemSize);
-  const ownSize = valueSize > 255 ? 1 : valueSize;
-  const typesize = type.transform !== undefined ? ownSize : (summary.typesize ?? ownSize);
+  const typesize = (type.transform === undefined ? summary.typesize : undefined) ?? typesizeOf(type);
   const cname = summary.cname ?? "lz4";
   return {
     cname: recoded && cname === "snappy" ? "lz4" : cname,

@@ -5,7 +5,7 @@
  * Reads documents only. Must not write.
  */
 
-import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -35,7 +35,7 @@ import {
   PYTABLES_INDEX,
   storedNames,
 } from "../sources/source-array.ts";
-import { RECTILINEAR_READERS, SNAPPY } from "./array-job.ts";
+import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
 import { addGroup, hasSubArrays, type JobOptions, loadFields, type MadeGroups } from "./conversion-jobs.ts";
 
 type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
@@ -365,12 +365,6 @@ function stageFor({ v3 = {} }: Stage, type: ZarrType): JsonObject {
 
 function zstdFor(type: ZarrType): JsonObject {
   return bloscCodec({ cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(type) });
-}
-
-/** c-blosc does not shuffle values larger than 255 bytes. */
-function typesizeOf({ itemSize, itemShape }: ZarrType): number {
-  const size = itemSize / elementsOf(itemShape);
-  return size <= 255 ? size : 1;
 }
 
 /** The fill value as v3 spells it, proven to be the same item. Throws `UNSUPPORTED` if there is none. */

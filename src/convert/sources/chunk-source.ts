@@ -6,7 +6,7 @@
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { at } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/decode/decode.ts";
-import { blockLength, decodeHeader, readBlockTable } from "../../codec/header.ts";
+import { blockLength, decodeHeader, readBlockTable, typesizeFor } from "../../codec/header.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { placedError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -59,7 +59,7 @@ async function* copyChunks(
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(work, index, { ...place, index: index + shift }, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
-    await placeFailure(archive.store, place, checkStreams(bytes));
+    await placeFailure(archive.store, place, checkStreams(bytes, header));
     const fit = fitOf(job, layout, index, header);
     counts[fit]++;
     if (fit === "copied") yield bytes;
@@ -79,7 +79,7 @@ function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): bool
   if (archive.kind === "bytes") return false;
   if (dtype.kind === "bytes" && typesize === 1) return false;
   if (dtype.kind === "unicode" && (typesize === 4 || typesize === 1)) return false;
-  return typesize !== (dtype.itemSize > 255 ? 1 : dtype.itemSize);
+  return typesize !== typesizeFor(dtype.itemSize);
 }
 
 /**
@@ -107,8 +107,10 @@ function checkHeader(
  * Looks for damage without decoding: every known writer fills a block with its streams, and no stream is empty. A chunk that differs is
  * decoded. Throws as `decode`.
  */
-export async function checkStreams(chunk: Uint8Array): Promise<void> {
-  const header = decodeHeader(chunk, chunk.length);
+export async function checkStreams(
+  chunk: Uint8Array,
+  header: ChunkHeader = decodeHeader(chunk),
+): Promise<void> {
   if (header.memcpyed) return;
   const { starts, ends } = readBlockTable(chunk, header);
   const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.length);

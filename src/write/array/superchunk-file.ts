@@ -3,6 +3,7 @@
  * its chunks, version 4.
  * @see FORMAT.md [FZ] [FG-08]
  */
+import { typesizeFor } from "../../codec/header.ts";
 import { encodeFileHeader, encodeOffsets } from "../../format/encode-file.ts";
 import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
@@ -64,8 +65,7 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
     offsets: true,
     metadata: false,
     checksum: facts.checksum,
-    // Blosc treats larger items as single bytes.
-    typesize: facts.itemSize > 255 ? 1 : facts.itemSize,
+    typesize: typesizeFor(facts.itemSize),
     // As in Bloscpack, a single shorter chunk gives its own length.
     chunkSize: chunks.length === 1 ? last : facts.chunkBytes,
     lastChunk: last,
