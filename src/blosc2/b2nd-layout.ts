@@ -7,6 +7,7 @@ import type { Column } from "../convert/sources/columns.ts";
 import { whyNotBlosc, zarrTypesize } from "../convert/sources/offered-chunks.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
+import { blockShape } from "./blocks.ts";
 
 /** Most bytes of a block that is encoded here: a Blosc1 chunk of this size can always be one block. */
 const BLOCK_BYTES = 256 << 10;
@@ -105,27 +106,6 @@ function layoutOf(shape: readonly number[], cut: Cut): B2ndLayout {
     kind: { ...kind, blocksize: blockBytes },
     ...(reason === undefined ? {} : { reason }),
   };
-}
-
-/** [BZ-03] The shape of a block of `items` consecutive items of a chunk, if such runs are boxes of the chunk in C order; else undefined. */
-function blockShape(chunk: readonly number[], items: number): readonly number[] | undefined {
-  if (!Number.isInteger(items) || items <= 0) return undefined;
-  const blocks = chunk.map(() => 1);
-  let left = items;
-  for (let d = chunk.length - 1; d >= 0; d--) {
-    const length = at(chunk, d);
-    if (left >= length && left % length === 0) {
-      blocks[d] = length;
-      left /= length;
-      continue;
-    }
-    if (left > length) return undefined;
-    // Only the first dimension with more than one position may be cut unevenly.
-    if (length % left !== 0 && chunk.slice(0, d).some((before) => before > 1)) return undefined;
-    blocks[d] = left;
-    left = 1;
-  }
-  return left === 1 ? blocks : undefined;
 }
 
 /** The layout for encoding values: the chunks of the source, in blocks that each fit in one block of Blosc1. */

@@ -20,7 +20,8 @@ import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyColumnEncoded } from "./b2nd-layout.ts";
 import { cutBlock, positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
-import { DIMENSIONS, openBlosc2 } from "./zarr-view.ts";
+import { openBlosc2 } from "./open.ts";
+import { DIMENSIONS } from "./zarr-view.ts";
 
 /** Inner chunks of a shard are read together if the gaps between them have at most this many bytes. */
 const MOST_GAP = 64 << 10;

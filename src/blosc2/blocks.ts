@@ -1,4 +1,4 @@
-/** Positions of blocks in a chunk of several dimensions. Must not know frames. */
+/** Shapes and positions of blocks in a chunk of several dimensions. Must not know frames. */
 import { at, elementsOf, unravel } from "../bytes/arrays.ts";
 import { copyItems, type ItemView } from "../values/copy-items.ts";
 import { stridesOf } from "../values/selection.ts";
@@ -25,6 +25,27 @@ function shared(
     inBox: { bytes: box.bytes, offset: origin.reduce((sum, n, d) => sum + n * at(strides, d), 0), strides },
     counts: shape.map((n, d) => Math.max(0, Math.min(n, at(box.shape, d) - at(origin, d)))),
   };
+}
+
+/** [BZ-03] The shape of a block of `items` consecutive items of a chunk, if such runs are boxes of the chunk in C order; else undefined. */
+export function blockShape(chunk: readonly number[], items: number): readonly number[] | undefined {
+  if (!Number.isInteger(items) || items <= 0) return undefined;
+  const blocks = chunk.map(() => 1);
+  let left = items;
+  for (let d = chunk.length - 1; d >= 0; d--) {
+    const length = at(chunk, d);
+    if (left >= length && left % length === 0) {
+      blocks[d] = length;
+      left /= length;
+      continue;
+    }
+    if (left > length) return undefined;
+    // Only the first dimension with more than one position may be cut unevenly.
+    if (length % left !== 0 && chunk.slice(0, d).some((before) => before > 1)) return undefined;
+    blocks[d] = left;
+    left = 1;
+  }
+  return left === 1 ? blocks : undefined;
 }
 
 /** Copies the part of a block that is inside a box into the box. */

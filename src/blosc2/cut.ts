@@ -6,6 +6,7 @@ import { isCopied } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { DType, JsonValue } from "../format/types.ts";
+import { blockShape } from "./blocks.ts";
 import type { Frame } from "./frame.ts";
 import { unpack } from "./msgpack.ts";
 
@@ -28,6 +29,8 @@ export interface Cut {
   readonly shape: readonly number[];
   readonly chunks: readonly number[];
   readonly blocks: readonly number[];
+  /** Shape of the array, if chunks and blocks are runs of its items that are not boxes of it; then the other shapes have one dimension. */
+  readonly packed?: readonly number[];
 }
 
 /** The shapes of a frame: from its metalayer `b2nd`, else one dimension of items. */
@@ -56,14 +59,20 @@ export function cutOf(frame: Frame): Cut {
       { path, field, found },
     );
   if (stored === undefined) {
-    const dtype = packedType(frame) ?? parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
-    const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
-    return {
-      dtype,
+    const { dtype, shape } = packedType(frame) ?? {
+      dtype: parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path),
       shape: [Math.floor(nbytes / typesize)],
-      chunks: [items(chunkBytes)],
-      blocks: [items(blockBytes)],
     };
+    const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
+    const [run, part] = [items(chunkBytes), items(blockBytes)];
+    if (shape.length === 1) return { dtype, shape, chunks: [run], blocks: [part] };
+    const most = shape.map((length) => Math.max(1, length));
+    const chunks = nbytes === 0 ? most : blockShape(most, run);
+    const blocks = nbytes === 0 ? most : chunks && blockShape(chunks, Math.min(run, part));
+    const isWhole = (length: number, d: number): boolean =>
+      length % at(blocks ?? [], d) === 0 || length >= at(shape, d);
+    if (chunks && blocks && chunks.every(isWhole)) return { dtype, shape, chunks, blocks };
+    return { dtype, shape: [elementsOf(shape)], chunks: [run], blocks: [part], packed: shape };
   }
   let list: unknown;
   try {
@@ -96,13 +105,16 @@ export function cutOf(frame: Frame): Cut {
   return cut;
 }
 
-/** The data type that python-blosc2's `save_array` and `pack_tensor` store as an attribute: `[kind, shape, dtype]`. */
-function packedType({ attrs, typesize, path }: Frame): DType | undefined {
+/** What python-blosc2's `save_array` and `save_tensor` store as an attribute: `[kind, shape, dtype]`. Undefined if it does not fit the frame. */
+function packedType({ attrs, typesize, nbytes, path }: Frame): Pick<Cut, "dtype" | "shape"> | undefined {
   const packed = attrs["__pack_tensor__"];
-  const [kind, , name] = Array.isArray(packed) ? (packed as readonly JsonValue[]) : [];
-  if (kind !== "numpy" || name === undefined) return undefined;
+  const [, shape, name] = Array.isArray(packed) ? (packed as readonly JsonValue[]) : [];
+  if (!Array.isArray(shape) || shape.length > MAX_DIMENSIONS || name === undefined) return undefined;
+  const isShape = (list: readonly unknown[]): list is readonly number[] =>
+    list.every((length) => Number.isSafeInteger(length) && Number(length) >= 0);
   const dtype = parseDType(name, path);
-  return dtype.itemSize === typesize ? dtype : undefined;
+  const isFit = isShape(shape) && dtype.itemSize === typesize && elementsOf(shape) * typesize === nbytes;
+  return isFit ? { dtype, shape } : undefined;
 }
 
 export function roundUp(length: number, step: number): number {

@@ -101,7 +101,9 @@ export async function readFrame(
   const indexAt = headerLength + (isSparse || nbytes === 0 ? 0 : cbytes);
   const header = await read.part(0, headerLength, options);
   const metalayers = metalayersOf(read, unpackPart(read, header, "header")[13]);
-  const span = { isSparse, folder: key, first: headerLength, end: indexAt };
+  // Lengths of streams and starts of blocks add less than half; files can have holes where chunks were replaced.
+  const longest = chunkBytes === 0 ? Number.POSITIVE_INFINITY : 2 * chunkBytes + HEAD;
+  const span = { isSparse, folder: key, first: headerLength, end: indexAt, longest };
   const readTail = async (): Promise<FrameTail> => {
     const tail = await read.part(indexAt, length - indexAt, options);
     const trailerLength = new DataView(tail.buffer, tail.byteOffset, tail.byteLength);
@@ -360,6 +362,8 @@ interface ChunkSpan {
   readonly folder: string;
   readonly first: number;
   readonly end: number;
+  /** Most bytes of a chunk. */
+  readonly longest: number;
 }
 
 const SPECIAL = ["", "zeros", "nan", "", "none"] as const;
@@ -368,7 +372,7 @@ const SPECIAL = ["", "zeros", "nan", "", "none"] as const;
 async function chunksOf(
   file: FrameFile,
   index: Uint8Array,
-  { isSparse, folder, first, end }: ChunkSpan,
+  { isSparse, folder, first, end, longest }: ChunkSpan,
 ): Promise<FrameChunk[]> {
   if (index.length < HEADER2_LENGTH)
     throw file.bad("the index of chunks", "a chunk", `${index.length} bytes`);
@@ -391,8 +395,10 @@ async function chunksOf(
   const next = new Map(starts.map((start, i) => [start, starts[i + 1] ?? end - first]));
   return offsets.map((offset): FrameChunk => {
     if (typeof offset === "string") return { special: offset };
-    if (!isSparse)
-      return { key: file.key, offset: first + offset, end: first + (next.get(offset) ?? end - first) };
+    if (!isSparse) {
+      const room = (next.get(offset) ?? end - first) - offset;
+      return { key: file.key, offset: first + offset, end: first + offset + Math.min(room, longest) };
+    }
     const name = `${offset.toString(16).toUpperCase().padStart(8, "0")}.chunk`;
     return { key: joinKey(folder, name), offset: 0, end: undefined };
   });

@@ -7,7 +7,7 @@ import { SuperchunkError } from "../errors.ts";
 import { MemoryStore } from "../store/memory.ts";
 import { whyNotCopied } from "./cut.ts";
 import { type Frame, readFrame } from "./frame.ts";
-import { frameStore, openBlosc2 } from "./zarr-view.ts";
+import { frameStore, openBlosc2 } from "./open.ts";
 
 const KEY = "chunk";
 

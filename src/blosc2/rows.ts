@@ -4,17 +4,16 @@
  *
  * Loaded for such columns only. Knows the values of columns; must not know names in a store.
  */
-import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
-import { Blosc2Store, frameStore } from "./zarr-view.ts";
+import { frameStore, rowsStore } from "./open.ts";
+import type { Blosc2Store } from "./zarr-view.ts";
 
-/** Bytes of a chunk that is made: a chunk of this size can always be one block. */
-const CHUNK_BYTES = 256 << 10;
 /** The longest run of deleted rows that is read with the rows around it. */
 const GAP = 1024;
 
@@ -83,34 +82,10 @@ export async function columnStore(parts: ColumnParts, stored?: Rows): Promise<Bl
       ? "rows of the table were deleted in place"
       : `its values have variable length (${textKind}), and become items of one length`;
   const { dtype, itemShape, read } = places === undefined ? found : picked(found, places);
-  const rowBytes = dtype.itemSize * elementsOf(itemShape);
-  const length = Math.max(1, Math.min(count, Math.floor(CHUNK_BYTES / Math.max(1, rowBytes))));
-  const chunkBytes = length * rowBytes;
-  const make = async (index: number): Promise<Uint8Array> => {
-    const bytes = await read(index * length, Math.min(count, (index + 1) * length));
-    return bytes.length === chunkBytes
-      ? bytes
-      : joinBytes([bytes, new Uint8Array(chunkBytes - bytes.length)]);
-  };
-  const chunks = Array.from({ length: Math.ceil(count / length) }, () => ({ special: "none" }) as const);
   let storedBytes = 0;
   for (const each of [main, extra]) storedBytes += (each && (await each.store.stat(each.key))?.size) ?? 0;
-  const sizes = { typesize: dtype.itemSize, nbytes: count * rowBytes, chunkBytes, blockBytes: chunkBytes };
-  const facts = {
-    path: `${path}/${name}`,
-    version: "",
-    codec: 1,
-    clevel: 5,
-    filters: [1],
-    metalayers: new Map(),
-  };
-  const shape = [length, ...itemShape];
-  return new Blosc2Store(
-    main.store,
-    { ...facts, ...sizes, storedBytes, chunks, attrs: {}, attrsLeft: [] },
-    { dtype, shape: [count, ...itemShape], chunks: shape, blocks: shape },
-    { why, make },
-  );
+  const facts = { path: `${path}/${name}`, version: "", storedBytes, attrs: {}, attrsLeft: [] };
+  return rowsStore(main.store, facts, { dtype, shape: [count, ...itemShape], why, read });
 }
 
 export function damaged({ path, name }: ColumnParts, expected: string, found: unknown): SuperchunkError {

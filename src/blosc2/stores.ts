@@ -16,9 +16,10 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
+import { frameStore } from "./open.ts";
 import type { Member } from "./rows.ts";
 import { showTables } from "./tables.ts";
-import { type Blosc2Store, frameStore } from "./zarr-view.ts";
+import type { Blosc2Store } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
 /** The file of a folder's or an archive's store that holds small arrays; it is always there. */

@@ -12,8 +12,9 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { COLUMN_ORDER } from "../zarr/read/group.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
+import { frameStore } from "./open.ts";
 import type { ColumnParts, FrameRows, Member, TextKind } from "./rows.ts";
-import { type Blosc2Store, frameStore } from "./zarr-view.ts";
+import type { Blosc2Store } from "./zarr-view.ts";
 
 const META = "_meta";
 /** The other parts of a table, beside its columns. */

@@ -24,13 +24,10 @@ import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } fr
 import { arrayDocument, chunkKey, DOCUMENT } from "../zarr/document/make-v3.ts";
 import { DESCR } from "../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
-import type { ZarrArray } from "../zarr/read/array.ts";
-import type { ZarrGroup } from "../zarr/read/group.ts";
-import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
 import { positions, putBlock } from "./blocks.ts";
-import { type Cut, cutOf, roundUp, whyNotCopied } from "./cut.ts";
-import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
+import { type Cut, roundUp, whyNotCopied } from "./cut.ts";
+import { codecName, type Frame, type FrameChunk } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
 
 /** Shards that are kept: readers request the index first, and then chunks. */
@@ -43,50 +40,6 @@ export const DIMENSIONS = "_ARRAY_DIMENSIONS";
 /** Most blocks of a chunk, and most bytes of a block; c-blosc2 writes fewer. */
 const MAX_BLOCKS = 1 << 22;
 const MAX_BLOCK = 536_866_816;
-
-/**
- * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined if there is none.
- *
- * @throws UNSUPPORTED for unknown codecs, filters and dtypes; the codes of damage
- */
-export async function openBlosc2(
-  store: ReadableStore,
-  key: string,
-  options: OpenZarrOptions = {},
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  const frame = await readFrame(store, key, options);
-  if (frame === undefined) return undefined;
-  return openZarr(frameStore(store, frame), "", { ...options, dialect: "blosc2" });
-}
-
-/**
- * The Zarr store for a frame: its first `rows` rows, if given. `dtype` is the type of its items if the frame does not say. Throws as
- * {@link openBlosc2}; INCOMPLETE for fewer rows.
- */
-export function frameStore(
-  store: ReadableStore,
-  frame: Frame,
-  { dtype, rows }: { readonly dtype?: DType | undefined; readonly rows?: number | undefined } = {},
-): Blosc2Store {
-  const cut = cutOf(frame);
-  const { path } = frame;
-  if (dtype !== undefined && dtype.itemSize !== cut.dtype.itemSize)
-    throw new SuperchunkError("BAD_FIELD", "the frame's items have another length than its table says", {
-      path,
-      field: "dtype",
-      expected: dtype.itemSize,
-      found: cut.dtype.itemSize,
-    });
-  const [stored = 0, ...rest] = cut.shape;
-  if (rows !== undefined && rows > stored)
-    throw new SuperchunkError("INCOMPLETE", `the frame has ${stored} rows, and its table ${rows}`, {
-      path,
-      expected: rows,
-      found: stored,
-    });
-  const shape = rows === undefined ? cut.shape : [rows, ...rest];
-  return new Blosc2Store(store, frame, { ...cut, shape, dtype: dtype ?? cut.dtype });
-}
 
 /** The bytes of a shard; undefined if it holds only the fill value. */
 type Shown = Uint8Array | undefined;

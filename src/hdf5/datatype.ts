@@ -169,7 +169,8 @@ function readCompound(fields: Fields, { size, version, count }: CompoundHead, de
       dims = Array.from({ length: 4 }, () => fields.uint32("length of a member")).slice(0, rank);
     }
     const read = readDatatype(fields, depth + 1);
-    const type = dims.length === 0 ? read : { size: read.size, name: read.name, numpy: read.numpy };
+    const { size, name: what, numpy } = read;
+    const type = dims.length === 0 ? read : { size: size * elementsOf(dims), name: what, numpy };
     const { type: item, dims: more } = itemOf(read);
     const shape = [...dims, ...more];
     const isOne = shape.length === 0 || item.numpy === undefined;
@@ -348,13 +349,14 @@ export async function attributesJson(
   file: Hdf5File,
   attributes: readonly { readonly name: string; readonly value: AttributeValue }[],
 ): Promise<{ readonly attrs: JsonObject; readonly left: readonly string[] }> {
-  const attrs: [string, JsonValue][] = [];
+  const attrs = new Map<string, JsonValue>();
   const left: string[] = [];
   for (const { name, value } of attributes) {
     try {
       const json = await attributeJson(file, value);
-      if (json === undefined) left.push(name);
-      else attrs.push([name, json]);
+      // Two names can look alike if one is not UTF-8.
+      if (json === undefined || attrs.has(name)) left.push(name);
+      else attrs.set(name, json);
     } catch (error) {
       // A damaged attribute must not prevent reading the array.
       if (!isSuperchunkError(error)) throw error;

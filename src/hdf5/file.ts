@@ -105,12 +105,12 @@ export class Fields {
     return bytes;
   }
 
-  /** Text up to a zero byte, which is skipped. */
-  text(field: string): string {
+  /** Text up to a zero byte, which is skipped. `letterOf` as in {@link decodeText}. */
+  text(field: string, letterOf?: (byte: number) => string): string {
     const { bytes } = this.#bytes;
     const end = bytes.indexOf(0, this.at);
     if (end < 0) throw this.bad(field, "text that ends with a zero byte", "none");
-    const text = decodeText(bytes.subarray(this.at, end));
+    const text = decodeText(bytes.subarray(this.at, end), letterOf);
     this.at = end + 1;
     return text;
   }
@@ -193,6 +193,15 @@ export function decodeText(bytes: Uint8Array, letterOf: (byte: number) => string
 
 function percentEncode(byte: number): string {
   return byte < 128 ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase()}`;
+}
+
+/** A letter that no text has, for a byte of names that are not UTF-8, which then differ from all others. {@link showBytes} shows them. */
+export function keepByte(byte: number): string {
+  return String.fromCharCode(byte < 128 ? byte : 0xdc00 + byte);
+}
+
+export function showBytes(name: string): string {
+  return name.replace(/[\udc80-\udcff]/gu, (letter) => percentEncode(letter.charCodeAt(0) - 0xdc00));
 }
 
 /** The hash of a structure's bytes: Bob Jenkins' lookup3, as HDF5 uses it. */

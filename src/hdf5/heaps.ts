@@ -3,7 +3,7 @@
  *
  * Knows how their blocks are found; must not know their content, except for the length of records.
  */
-import type { Fields, Hdf5File } from "./file.ts";
+import { type Fields, type Hdf5File, keepByte } from "./file.ts";
 
 /** Most levels and blocks of a tree; real files stay far below. */
 export const MAX_DEPTH = 32;
@@ -30,7 +30,7 @@ export class LocalHeap {
 
   text(offset: number): string {
     this.#data.at = offset;
-    return this.#data.text("name in a local heap");
+    return this.#data.text("name in a local heap", keepByte);
   }
 }
 
@@ -113,6 +113,8 @@ interface TableFacts {
 export class FractalHeap {
   readonly #file: Hdf5File;
   readonly #facts: TableFacts;
+  /** Records of the objects outside of the blocks, by their numbers, once they were read. */
+  readonly #huge = new Map<number, Fields>();
 
   private constructor(file: Hdf5File, facts: TableFacts) {
     this.#file = file;
@@ -157,8 +159,22 @@ export class FractalHeap {
     });
   }
 
+  /** The objects whose ids are at `idAt` in the records of a tree, in the order of the heap: that of the tree reads the file's pages many times. */
+  async *objectsOf(tree: number, idAt: number): AsyncGenerator<Fields> {
+    const { idBytes, offsetBytes } = this.#facts;
+    const ids: { readonly id: Fields; readonly offset: number }[] = [];
+    for await (const record of recordsOf(this.#file, tree)) {
+      record.skip(idAt);
+      const id = record.part(1 + idBytes, "id of an object");
+      const isInBlocks = ((id.uint8("id of an object") >> 4) & 3) === 0;
+      ids.push({ id, offset: isInBlocks ? id.uint(offsetBytes, "offset in the heap") : 0 });
+      id.at = 0;
+    }
+    for (const { id } of ids.sort((a, b) => a.offset - b.offset)) yield this.#read(id);
+  }
+
   /** The fields of an object, by its id. */
-  async read(id: Fields): Promise<Fields> {
+  async #read(id: Fields): Promise<Fields> {
     const { offsetBytes, lengthBytes, root, rows, start } = this.#facts;
     const flags = id.uint8("id of an object");
     const type = (flags >> 4) & 3;
@@ -183,14 +199,15 @@ export class FractalHeap {
       this.#file.fields(fields.someAddress(what), fields.size(`length of ${what}`), what);
     if (idBytes >= offsetSize + lengthSize) return read(id);
     const wanted = id.uint(Math.min(8, idBytes), `number of ${what}`);
-    if (huge !== undefined)
+    if (huge !== undefined && this.#huge.size === 0)
       for await (const record of recordsOf(this.#file, huge)) {
         record.skip(offsetSize + lengthSize);
-        const isWanted = record.size(`number of ${what}`) === wanted;
-        record.at = 0;
-        if (isWanted) return read(record);
+        this.#huge.set(record.size(`number of ${what}`), record);
       }
-    throw id.bad(`number of ${what}`, "one in the tree of the heap", wanted);
+    const found = this.#huge.get(wanted);
+    if (found === undefined) throw id.bad(`number of ${what}`, "one in the tree of the heap", wanted);
+    found.at = 0;
+    return read(found);
   }
 
   /** The address of an offset. `block` is an indirect block whose first byte is `first` in the heap. */

@@ -11,8 +11,8 @@ import {
   scalesOf,
   usersOf,
 } from "./datatype.ts";
-import { decodeText, type Fields, type Hdf5File } from "./file.ts";
-import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
+import { decodeText, type Fields, type Hdf5File, keepByte, showBytes } from "./file.ts";
+import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES } from "./heaps.ts";
 
 const DATASPACE = 0x01;
 const LINK_INFO = 0x02;
@@ -105,10 +105,11 @@ export interface Link {
   readonly why?: string;
 }
 
-/** A group: its members by name. */
+/** A group: its members by name, and the first name of each that has an address. */
 export interface Hdf5Group {
   readonly kind: "group";
   readonly links: ReadonlyMap<string, Link>;
+  readonly names: ReadonlyMap<number, string>;
   readonly attrs: JsonObject;
   readonly attrsLeft: readonly string[];
 }
@@ -131,7 +132,10 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
         `the object header at byte ${file.positionOf(address)} has neither what a group has nor all that a dataset has. The file is damaged; look for another copy`,
         { path: file.path, offset: file.positionOf(address), field: "an object header" },
       );
-    return { kind: "group", links: await readLinks(file, messages), attrs, attrsLeft };
+    const links = await readLinks(file, messages);
+    const names = new Map<number, string>();
+    for (const [name, { address = -1 }] of links) if (!names.has(address)) names.set(address, name);
+    return { kind: "group", links, names, attrs, attrsLeft };
   }
   const fill = find(FILL_VALUE);
   const filters = find(FILTERS);
@@ -372,16 +376,14 @@ async function readAttributes(file: Hdf5File, messages: readonly Message[]): Pro
     const heap = fields.address("heap of the attributes");
     const tree = fields.address("tree of the attributes");
     if (heap === undefined || tree === undefined) continue;
-    const opened = await FractalHeap.open(file, heap);
-    for await (const record of recordsOf(file, tree))
-      await add(await opened.read(record.part(8, "id of an attribute")));
+    for await (const each of (await FractalHeap.open(file, heap)).objectsOf(tree, 0)) await add(each);
   }
   return found;
 }
 
 /** The members of a group, sorted by name. */
 async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<Hdf5Group["links"]> {
-  const links = new Map<string, { readonly address?: number; readonly why?: string }>();
+  const links: Links = new Map();
   for (const { type, fields } of messages) {
     if (type === LINK) addLink(fields, links);
     else if (type === SYMBOL_TABLE) {
@@ -394,28 +396,36 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
       const heap = fields.address("heap of the links");
       const tree = fields.address("tree of the links");
       if (heap === undefined || tree === undefined) continue;
-      const opened = await FractalHeap.open(file, heap);
-      for await (const record of recordsOf(file, tree)) {
-        record.skip(4);
-        addLink(await opened.read(record.part(record.left, "id of a link")), links);
-      }
+      for await (const each of (await FractalHeap.open(file, heap)).objectsOf(tree, 4)) addLink(each, links);
     }
   }
-  return new Map([...links].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const sorted = [...links].sort(([a], [b]) => (a < b ? -1 : 1));
+  const shown = new Map(sorted.filter(([stored]) => keyName(stored) === stored));
+  for (const [stored, link] of sorted) {
+    const name = keyName(stored);
+    if (name === stored) continue;
+    let free = name;
+    for (let n = 2; shown.has(free); n++) free = `${name}~${n}`;
+    shown.set(free, link);
+  }
+  return new Map([...shown].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** The links of a group by their stored names. */
 type Links = Map<string, Link>;
 
-/**
- * Adds a member. `..` and names with a backslash, which are not keys of a store, are percent-encoded. Throws `BAD_FIELD` for a name that
- * would lead to the group itself or below, and for a duplicate, which is ambiguous.
- */
+/** A member's name as a key of a store: `..`, backslashes and bytes that are not UTF-8 are percent-encoded. */
+export function keyName(stored: string): string {
+  return stored === ".." ? "%2E%2E" : showBytes(stored.replaceAll("\\", "%5C"));
+}
+
+/** Adds a member. Throws `BAD_FIELD` for a name that would lead to the group itself or below, and for a duplicate, which is ambiguous. */
 function setLink(links: Links, stored: string, link: Link, fields: Fields): void {
   if (stored === "" || stored === "." || stored.includes("/"))
     throw fields.bad("name of a member", "a name without slashes", `"${stored}"`);
-  const name = stored === ".." ? "%2E%2E" : stored.replaceAll("\\", "%5C");
-  if (links.has(name)) throw fields.bad("name of a member", "one that no other member has", name);
-  links.set(name, link);
+  if (links.has(stored))
+    throw fields.bad("name of a member", "one that no other member has", keyName(stored));
+  links.set(stored, link);
 }
 
 function addLink(fields: Fields, links: Links): void {
@@ -424,8 +434,9 @@ function addLink(fields: Fields, links: Links): void {
   const kind = (flags & 8) === 0 ? 0 : fields.uint8("type of a link");
   if ((flags & 4) !== 0) fields.skip(8);
   if ((flags & 16) !== 0) fields.skip(1);
-  const name = decodeText(fields.bytes(fields.uint(1 << (flags & 3), "length of a name"), "name of a link"));
-  const soft = (): string => decodeText(fields.bytes(fields.uint16("length of a soft link"), "soft link"));
+  const text = (length: number, field: string): string => decodeText(fields.bytes(length, field), keepByte);
+  const name = text(fields.uint(1 << (flags & 3), "length of a name"), "name of a link");
+  const soft = (): string => text(fields.uint16("length of a soft link"), "soft link");
   const link =
     kind === 0
       ? { address: fields.someAddress("address of a link") }

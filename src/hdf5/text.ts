@@ -17,6 +17,8 @@ import { type KeptHeaps, readHeapValue } from "./heaps.ts";
 /** Bytes of a chunk that is made, and of stored items that are read at a time to find the longest text. */
 const PIECE = 1 << 20;
 const STEP = 4 << 20;
+/** Bytes of text called UTF-8 that are read when the array is opened, to find out whether it is. */
+const CHECKED = 4 << 20;
 /** Most characters of a text. */
 const MAX_TEXT = 1 << 18;
 /** Most items, all of which are read when the array is opened. */
@@ -50,9 +52,9 @@ interface TextArray {
 
 /**
  * Shows an array of stored items as one of items with text of one length: the longest has that many bytes, and as many characters or fewer.
- * Text that the file calls ASCII becomes bytes if some of it is not UTF-8.
+ * It becomes bytes if some of it is not UTF-8: for text that the file calls UTF-8, among the first {@link CHECKED} bytes.
  *
- * @throws LIMIT for very long text; UNSUPPORTED, when a chunk is made, for text that is not UTF-8; the codes of damage
+ * @throws LIMIT for very long text; UNSUPPORTED, when a chunk is made, for later text called UTF-8 that is not; the codes of damage
  */
 export async function textArray(
   file: Hdf5File,
@@ -83,7 +85,7 @@ export async function textArray(
         longest[p] = Math.max(at(longest, p), length);
         textBytes += length;
         fields.at = item;
-        if (part.type.isAscii === true && isText[p] === true)
+        if (isText[p] === true && (part.type.isAscii === true || textBytes <= CHECKED))
           isText[p] = decodeUtf8(await readHeapValue(file, fields, 1, kept)) !== undefined;
       }
   }

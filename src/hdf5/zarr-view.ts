@@ -24,8 +24,8 @@ import {
   showDataset,
 } from "./datasets.ts";
 import { fillAttribute, onlyOf } from "./datatype.ts";
-import { Hdf5File } from "./file.ts";
-import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
+import { Hdf5File, showBytes } from "./file.ts";
+import { type Hdf5Dataset, type Hdf5Group, keyName, readObject } from "./objects.ts";
 
 /** The attribute for names of dimensions, as xarray writes it. */
 const DIMENSIONS = "_ARRAY_DIMENSIONS";
@@ -50,6 +50,8 @@ type Node = { readonly above: ReadonlySet<number>; readonly address: number } & 
 export class Hdf5Store implements ReadableStore {
   readonly #file: Hdf5File;
   readonly #nodes = new Map<string, Promise<Node | undefined>>();
+  /** What was read, by address: many links can lead to one object, and soft links lead through the same groups. */
+  readonly #objects = new Map<number, Promise<Hdf5Dataset | Hdf5Group>>();
   /** Lengths of unlimited dimensions of netCDF, by the address of their scales. */
   readonly #lengths = new Map<number, Promise<number>>();
   /** True if netCDF wrote the file. Known once the root was read, which comes before all members. */
@@ -178,11 +180,10 @@ export class Hdf5Store implements ReadableStore {
     for (const address of scales)
       for (let folder = path; address !== undefined && folder !== ""; ) {
         ({ folder } = splitKey(folder));
-        const links = (await this.#node(folder))?.object;
-        const found =
-          links?.kind === "group" && [...links.links].find(([, each]) => each.address === address);
-        if (!found) continue;
-        names.push(found[0]);
+        const group = (await this.#node(folder))?.object;
+        const name = group?.kind === "group" ? group.names.get(address) : undefined;
+        if (name === undefined) continue;
+        names.push(name);
         break;
       }
     const isNamed = names.length > 0 && names.length === shape.length && attrs[DIMENSIONS] === undefined;
@@ -237,7 +238,7 @@ export class Hdf5Store implements ReadableStore {
       if (target !== undefined) return { ...target, above: new Set([...above, target.address]) };
     }
     if (address === undefined) return undefined;
-    const object = await readObject(this.#file, address).catch((error: unknown) => {
+    const object = await this.#read(address).catch((error: unknown) => {
       if (!isSuperchunkError(error)) throw error;
       throw new SuperchunkError(error.code, error.summary, { ...error.details, path: this.describe(path) });
     });
@@ -248,6 +249,15 @@ export class Hdf5Store implements ReadableStore {
     let shown: Promise<ShownArray> | undefined;
     const array = (): Promise<ShownArray> => (shown ??= showDataset(this.#file, grown, this.describe(path)));
     return { object: grown, array, above, address };
+  }
+
+  #read(address: number): Promise<Hdf5Dataset | Hdf5Group> {
+    const known = this.#objects.get(address);
+    if (known !== undefined) return known;
+    const reading = readObject(this.#file, address);
+    this.#objects.set(address, reading);
+    reading.catch(() => this.#objects.delete(address));
+    return reading;
   }
 
   /**
@@ -272,7 +282,7 @@ export class Hdf5Store implements ReadableStore {
     if (known !== undefined) return known;
     // A damaged reference must not prevent reading the dataset.
     const read = (address: number): Promise<Hdf5Dataset | undefined> =>
-      readObject(this.#file, address).then(
+      this.#read(address).then(
         (found) => (found.kind === "dataset" ? found : undefined),
         (error: unknown) => {
           if (!isSuperchunkError(error)) throw error;
@@ -295,6 +305,7 @@ export class Hdf5Store implements ReadableStore {
     const from = link.startsWith("/") ? "" : splitKey(path).folder;
     const target = [...from.split("/"), ...link.split("/")]
       .filter((name) => name !== "" && name !== ".")
+      .map(keyName)
       .join("/");
     const isLoop = followed.includes(path) || followed.length >= MAX_LINKS;
     const found = isLoop ? undefined : await this.#node(target, [...followed, path]);
@@ -303,8 +314,8 @@ export class Hdf5Store implements ReadableStore {
       "UNSUPPORTED",
       isLoop
         ? "it is one of soft links that lead to one another"
-        : `it is a soft link to "${link}", which the file does not have`,
-      { path: this.describe(path), found: link },
+        : `it is a soft link to "${showBytes(link)}", which the file does not have`,
+      { path: this.describe(path), found: showBytes(link) },
     );
   }
 }

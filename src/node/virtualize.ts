@@ -111,17 +111,8 @@ export async function virtualizeListed(
   const paths = typeof sources === "string" ? [sources] : sources;
   const held = await openHeld(paths, options.signal);
   const others = paths.filter((path) => !held.some(({ typed }) => typed === path));
-  const located =
-    others.length === 0 && held.length > 0
-      ? { entries: [], close: async (): Promise<void> => {} }
-      : await locateEntries(others, {
-          signal: options.signal,
-          openPlace: placeOpener({ allow: options.allow }),
-        });
-  const close = async (): Promise<void> => {
-    for (const { root } of held) await root.close();
-    await located.close();
-  };
+  const openPlace = placeOpener({ allow: options.allow });
+  const located = await locateEntries(others, { signal: options.signal, openPlace });
   const entries = [...held, ...located.entries];
   options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
   const opened: Archive[] = [];
@@ -166,7 +157,8 @@ export async function virtualizeListed(
     return { ...result, failures, open: openingLines(destination, form, result.containers) };
   } finally {
     for (const archive of opened) if (isRemote(archive)) await archive.close();
-    await close();
+    for (const { root } of held) await root.close();
+    await located.close();
   }
 }
 
@@ -195,20 +187,27 @@ export async function openHeld(
   signal: AbortSignal | undefined,
 ): Promise<readonly HeldEntry[]> {
   const held: HeldEntry[] = [];
-  for (const typed of paths) {
-    const { store, path } = await locate(typed);
-    const root = await openInFile(store, path, { signal });
-    if (root === undefined) {
-      await store.close?.();
-      continue;
+  const stores: ReadableStore[] = [];
+  const openAll = async (): Promise<readonly HeldEntry[]> => {
+    for (const typed of paths) {
+      const { store, path } = await locate(typed);
+      stores.push(store);
+      const root = await openInFile(store, path, { signal });
+      if (root === undefined) await store.close?.();
+      else {
+        const source = root.store.describe(root.path);
+        const node = root.path === "" ? (typed.split("/").at(-1) ?? "") : root.path;
+        held.push({ typed, root: root.ownStore(store), source, node });
+        if (root.dialect !== "hdf5") throw refuseBlosc2(source);
+      }
     }
-    const source = root.store.describe(root.path);
-    if (root.dialect !== "hdf5") throw refuseBlosc2(source);
-    const node = root.path === "" ? (typed.split("/").at(-1) ?? "") : root.path;
-    held.push({ typed, root: root.ownStore(store), source, node });
-  }
-  assertNamesDiffer(held.map(({ node }) => node));
-  return held;
+    assertNamesDiffer(held.map(({ node }) => node));
+    return held;
+  };
+  return openAll().catch(async (error: unknown) => {
+    for (const store of stores) await store.close?.();
+    throw error;
+  });
 }
 
 /** Default number of archives to examine at a time. */

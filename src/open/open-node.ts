@@ -35,7 +35,7 @@ export async function openNamed(
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   if (!HELD_NAMES.test(path)) return undefined;
   if (HDF5_NAMES.test(path) || BLOSC2_STORES.test(path)) return openInside(store, path, undefined, options);
-  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
+  const { openBlosc2 } = await import("../blosc2/open.ts");
   return openBlosc2(store, path, options);
 }
 
@@ -105,7 +105,7 @@ export async function openInside(
   }
   // A sparse frame is a folder.
   if (!begins(BLOSC2) && !(await has("chunks.b2frame"))) return undefined;
-  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
+  const { openBlosc2 } = await import("../blosc2/open.ts");
   return openBlosc2(store, path, options);
 }
 

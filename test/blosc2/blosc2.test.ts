@@ -261,11 +261,17 @@ test("repair explains how to save the whole parts of a damaged frame, and that w
   expect(changed).toBeLessThanOrEqual(1200);
 });
 
-test("frames of save_array have the data type of the array, and a frame whose rows were removed opens", async () => {
-  expect(await openArray(store, "packed.b2frame")).toMatchObject({
-    shape: [3000],
-    dtype: { kind: "float", itemSize: 4 },
-  });
+test("frames of save_array have the data type and the shape of the array, and a frame whose rows were removed opens", async () => {
+  for (const [name, copied, recoded] of [
+    ["packed.b2frame", 1, 0],
+    ["packed-rows.b2frame", 5, 0],
+    ["packed-odd.b2frame", 0, 1],
+  ] as const) {
+    const array = await openArray(store, name);
+    expect(array).toMatchObject({ shape: values[name]?.shape, dtype: { kind: "float" } });
+    const report = await convert(array, { store: new MemoryStore(), path: "" }, { to: "zarr", verify: true });
+    expect(report, name).toMatchObject({ shards: copied + recoded, chunksRecoded: recoded, verified: true });
+  }
   expect(await openArray(store, "removed.b2nd")).toMatchObject({ shape: [0, 50], dtype: { kind: "float" } });
 });
 
@@ -319,7 +325,9 @@ test("of a truncated frame, the chunks before the cut are saved, at their places
         saved.refused++;
         continue;
       }
-      expect(array.shape).toEqual(whole.shape);
+      // The shape of save_array is lost with the end.
+      expect(array.nbytes).toBe(whole.nbytes);
+      if (!name.startsWith("packed")) expect(array.shape).toEqual(whole.shape);
       if (cut > end) {
         const isWalk = /order of the file$/.test(at(lost, 0));
         saved[isWalk ? "walk" : "index"]++;
