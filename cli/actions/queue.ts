@@ -1,22 +1,14 @@
 /** The queue part of `run`, `work` and `status`. Loads BullMQ only if a queue is named. */
-import type { QueueStatus } from "../../src/queue/index.ts";
+import type { QueueOptions, QueueStatus } from "../../src/queue/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
 /** The queue's typed address. User and password may be in the environment, where lists of processes do not show them. */
-export function queueAt(url: string): {
-  readonly url: string;
-  readonly username?: string;
-  readonly password?: string;
-} {
+export function queueAt(url: string): QueueOptions {
   const { REDIS_USERNAME: username, REDIS_PASSWORD: password } = process.env;
-  return {
-    url,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-  };
+  return { url, username, password };
 }
 
 /** Puts the remaining tasks of a plan into a queue. */

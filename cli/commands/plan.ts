@@ -134,20 +134,9 @@ function planWork(
     );
   if (wrong !== undefined) throw wrongUse(wrong.attributeName(), `${wrong.long} is not for --for ${work}`);
   const form = work === "virtualize" ? formNamed(destination) : undefined;
+  const own = { command: work, form, holes, scan, portable, columns: column, dimensionNames, allow };
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
-    plan(sources, destination, {
-      command: work,
-      form,
-      holes,
-      scan,
-      portable,
-      columns: column,
-      dimensionNames,
-      allow,
-      signal: context.signal,
-      output,
-      onProgress,
-    });
+    plan(sources, destination, { ...own, signal: context.signal, output, onProgress });
   return printPlan(make, { output, json: json === true }, context);
 }
 
@@ -338,12 +327,8 @@ Examples:
           const { plan: made, report, damage, ...result } = ended;
           if (result.references !== undefined) {
             const form = (made.options as Pick<PlanPathOptions, "form">).form ?? "icechunk";
-            return await printReferences(
-              result.references,
-              made.to,
-              { ...flags, to: form, guard: true },
-              context,
-            );
+            const shown = { ...flags, to: form, guard: true };
+            return await printReferences(result.references, made.to, shown, context);
           }
           if (report !== undefined && made.command === "repair")
             return await printRepairs(report, flags, context);

@@ -1,5 +1,6 @@
 /** The share of a plan that a process runs: typed, or set by a scheduler. */
 import { InvalidArgumentError } from "commander";
+import type { SuperchunkError } from "../../src/index.ts";
 import { wrongUse } from "../failure.ts";
 
 /** Share `k` of `n`, counted from 1. */
@@ -8,55 +9,65 @@ export interface Share {
   readonly n: number;
 }
 
-/** The share that is typed or set by a scheduler; undefined for all tasks. Throws `BAD_ARGUMENT` if only half of it is set. */
+const wrong = (reason: string): SuperchunkError => wrongUse("shares", reason);
+
+type Numbers = (name: string, first?: number) => number | undefined;
+
+/**
+ * The share that is typed or set by a scheduler; undefined for all tasks. Throws `BAD_ARGUMENT` if only half of it is set, or if variables
+ * contradict each other.
+ */
 export function shareOf(
   { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
   env: Readonly<Record<string, string | undefined>>,
 ): { readonly share?: Share; readonly source?: string } {
   if (task !== undefined) return { share: task };
-  const numberOf = (name: string): number | undefined => {
-    const text = env[name];
-    return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+  // Counted from 1, where the scheduler counts from `first`.
+  const number: Numbers = (name, first = 1) => {
+    const text = env[name] ?? "";
+    if (text === "") return undefined;
+    if (/^\d{1,15}$/.test(text)) return Number(text) + 1 - first;
+    throw wrong(`${name} is ${JSON.stringify(text)}, and not a number; give --task K/N`);
   };
-  const id = numberOf("SLURM_ARRAY_TASK_ID");
-  const [batch, pod] = [numberOf("AWS_BATCH_JOB_ARRAY_INDEX"), numberOf("JOB_COMPLETION_INDEX")];
-  const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
-  const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
-  const [last, count] = [numberOf("SLURM_ARRAY_TASK_MAX"), numberOf("SLURM_ARRAY_TASK_COUNT")];
-  const hasGaps = last !== undefined && count !== undefined && (last - first) / step + 1 !== count;
-  if (id !== undefined && shares === undefined && hasGaps)
-    throw wrongUse(
-      "shares",
-      "the Slurm array has gaps, so its tasks are not shares; to run what is left, use an array without gaps, such as 1-10",
-    );
-  // With --shares, an array may be one of several: 1-1000, then 1001-2000.
-  const inSlurm =
-    id === undefined
-      ? undefined
-      : shares === undefined
-        ? (id - first) / step + 1
-        : id - Math.min(first, 1) + 1;
-  const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
-  const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
-    ["SLURM_ARRAY_TASK_ID", inSlurm, count],
-    [
-      "AWS_BATCH_JOB_ARRAY_INDEX",
-      batch === undefined ? undefined : batch + 1,
-      numberOf("AWS_BATCH_JOB_ARRAY_SIZE"),
-    ],
-    ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
-    ["PARALLEL_SEQ", parallel, undefined],
+  const found: readonly (readonly [source: string, k: number | undefined, all?: number | undefined])[] = [
+    ["SLURM_ARRAY_TASK_ID", ...slurmShare(number, shares)],
+    ["AWS_BATCH_JOB_ARRAY_INDEX", number("AWS_BATCH_JOB_ARRAY_INDEX", 0), number("AWS_BATCH_JOB_ARRAY_SIZE")],
+    ["JOB_COMPLETION_INDEX", number("JOB_COMPLETION_INDEX", 0)],
+    ["PARALLEL_SEQ", shares && number("PARALLEL_SEQ")],
   ];
-  for (const [source, k, all] of found) {
+  for (const [source, k, n = shares] of found) {
     if (k === undefined) continue;
-    const n = shares ?? all;
-    if (n !== undefined) return { share: { k, n }, source };
-    throw wrongUse("shares", `${source} names share ${k}, but not the number of shares; give --shares N`);
+    if (n === undefined)
+      throw wrong(`${source} names share ${k}, but not the number of shares; give --shares N`);
+    if (shares !== undefined && n !== shares)
+      throw wrong(`${source} is one of ${n}, but --shares says ${shares}`);
+    if (k >= 1 && k <= n) return { share: { k, n }, source };
+    throw wrong(`${source}=${env[source]} is share ${k} of ${n}: start as many processes as shares`);
   }
   if (shares === undefined) return {};
-  throw wrongUse(
-    "shares",
-    "--shares gives the number of shares, but no scheduler says which one this is; give --task K/N",
+  throw wrong("--shares gives the number of shares, but no scheduler says which this is; give --task K/N");
+}
+
+/** The share of a task of a Slurm array, and how many there are. Other numbers of shares need several arrays: 1-1000, then 1001-2000. */
+function slurmShare(
+  number: Numbers,
+  shares: number | undefined,
+): readonly [k: number | undefined, n?: number | undefined] {
+  const [id, first] = [number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_MIN")];
+  if (id === undefined) return [undefined];
+  if (first === undefined)
+    throw wrong("SLURM_ARRAY_TASK_ID is set without SLURM_ARRAY_TASK_MIN, its first value; give --task K/N");
+  const [count, last] = [number("SLURM_ARRAY_TASK_COUNT"), number("SLURM_ARRAY_TASK_MAX")];
+  if (shares !== undefined && shares !== count) {
+    if (first > 0) return [id, shares];
+    throw wrong(`a Slurm array with some of ${shares} shares must count them from 1: 1-1000, then 1001-2000`);
+  }
+  const step = number("SLURM_ARRAY_TASK_STEP") ?? 1;
+  const k = (id - first) / step + 1;
+  const hasGaps = last !== undefined && count !== undefined && (last - first) / step + 1 !== count;
+  if (Number.isInteger(k) && !hasGaps) return [k, count];
+  throw wrong(
+    "the Slurm array has gaps, so its tasks are not shares; to run what is left, use an array without gaps, such as 1-10",
   );
 }
 

@@ -193,6 +193,25 @@ export async function create(
 ): Promise<Editable> {
   assertWritable(store, path);
   checkOptions(options, OPTIONS);
+  // Locks are held until the end: what cannot be filled is removed before another writer can open it.
+  const taken: WriterLock[] = [];
+  let isMade = false;
+  const lock: CreateOptions["lock"] = async (key) => {
+    const held = await options.lock?.(key);
+    if (held !== undefined) taken.push(held);
+    return { release: async () => (isMade ? held?.release() : undefined) };
+  };
+  try {
+    const made = await createLocked(store, path, { ...options, lock: options.lock && lock });
+    isMade = true;
+    return made;
+  } catch (error) {
+    for (const held of taken) await held.release();
+    throw error;
+  }
+}
+
+async function createLocked(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
   const { format = "blz", shape: given = 0 } = options;
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
@@ -378,35 +397,28 @@ async function createBcolz(
   if (isTable && dtype.kind !== "struct")
     throw badArgument("dtype", dtype.kind, "a struct, with a field for each column of the table");
   const held = await options.lock?.(joinKey(path, isTable ? ".lock" : "meta/lock"));
+  await clearPlace(store, path, options.overwrite === true);
+  const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
+  const own: string[] = [];
+  for (const name of ["data", ...names]) if (!(await hasEntries(store, joinKey(path, name)))) own.push(name);
+  const hadAttributes = (await store.stat(joinKey(path, "__attrs__"))) !== undefined;
+  const remove = async (): Promise<void> => {
+    await clearPlace(store, path, true);
+    for (const name of own) await removeTree(store, joinKey(path, name));
+    for (const name of own) await store.delete(joinKey(path, name));
+    if (!hadAttributes) await store.delete(joinKey(path, "__attrs__"));
+    for (const name of ["meta/storage", "meta"]) await store.delete(joinKey(path, name));
+  };
   try {
-    await clearPlace(store, path, options.overwrite === true);
-    const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
-    const own: string[] = [];
-    for (const name of ["data", ...names])
-      if (!(await hasEntries(store, joinKey(path, name)))) own.push(name);
-    const hadAttributes = (await store.stat(joinKey(path, "__attrs__"))) !== undefined;
-    const remove = async (): Promise<void> => {
-      await clearPlace(store, path, true);
-      for (const name of own) await removeTree(store, joinKey(path, name));
-      for (const name of own) await store.delete(joinKey(path, name));
-      if (!hadAttributes) await store.delete(joinKey(path, "__attrs__"));
-      for (const name of ["meta/storage", "meta"]) await store.delete(joinKey(path, name));
-    };
-    try {
-      await makeBcolz(store, path, dtype, options);
-    } catch (error) {
-      await remove();
-      throw error;
-    }
-    const made = await openHeld(store, path, { ...options, held, format: "bcolz" });
-    // The table splits rows that are not given by column.
-    const isWhole =
-      options.data === undefined || !isTable || columnSources(options.data, dtype) !== undefined;
-    return isWhole ? made : fillNew(made, options, remove);
+    await makeBcolz(store, path, dtype, options);
   } catch (error) {
-    await held?.release();
+    await remove();
     throw error;
   }
+  const made = await openHeld(store, path, { ...options, held, format: "bcolz" });
+  // The table splits rows that are not given by column.
+  const isWhole = options.data === undefined || !isTable || columnSources(options.data, dtype) !== undefined;
+  return isWhole ? made : fillNew(made, options, remove);
 }
 
 /** Creates a carray, or a table with a column for each field, with the rows that can be written at once. */

@@ -13,6 +13,7 @@ import { viewOf as zarrView } from "../../src/view/view-tree.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -651,6 +652,23 @@ it("a table goes on after columns of different lengths, or of another type", asy
   expect((await read.column("a").get()).data).toEqual(Int32Array.of(1, 3));
   expect((await read.column("b").get()).data).toEqual(Float64Array.of(2, 4));
 });
+
+it.each(FORMATS)(
+  "%s: an array that cannot be filled is removed before its lock is released",
+  async (format) => {
+    const store = new MemoryStore();
+    const left: string[][] = [];
+    const release = async (): Promise<void> => void left.push(await keysOf(store));
+    async function* data(): AsyncGenerator<Int32Array> {
+      yield new Int32Array(100);
+      throw new Error("the source fails");
+    }
+    const options = { format, dtype: "int32", ...SMALL, data: data(), lock: async () => ({ release }) };
+    await expect(create(store, "a", options)).rejects.toThrow("the source fails");
+    expect(left.length).toBeGreaterThan(0);
+    expect(left.flat()).toEqual([]);
+  },
+);
 
 it("a Zarr array without dimensions refuses rows", async () => {
   const array = await create(new MemoryStore(), "z", { format: "zarr", dtype: "int32", shape: [] });

@@ -6,7 +6,7 @@
  * still resolve, and imported from there.
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
@@ -29,7 +29,8 @@ for (const args of skipsBuild
   process.exit(1);
 }
 
-const bundle = join(cache, "suites.js");
+// Its own file, because several runs may share the cache.
+const bundle = join(cache, `suites-${process.pid}.js`);
 await build({
   entryPoints: [join(root, "test", "interop", "main.ts")],
   outfile: bundle,
@@ -41,5 +42,5 @@ await build({
   sourcemap: "inline",
   logLevel: "warning",
 });
-const { main } = await import(pathToFileURL(bundle).href);
+const { main } = await import(pathToFileURL(bundle).href).finally(() => rmSync(bundle));
 process.exitCode = await main(process.argv.slice(2).filter((argument) => argument !== "--no-build"));

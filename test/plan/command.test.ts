@@ -263,7 +263,19 @@ it.each<[string, Record<string, string>, number | undefined, readonly [number, n
     5,
     [4, 5],
   ],
-  ["of an indexed Job", { JOB_COMPLETION_INDEX: "3" }, 4, [4, 4]],
+  [
+    "of a Slurm array with a step, with the number of shares",
+    {
+      SLURM_ARRAY_TASK_ID: "25",
+      SLURM_ARRAY_TASK_MIN: "5",
+      SLURM_ARRAY_TASK_MAX: "25",
+      SLURM_ARRAY_TASK_STEP: "5",
+      SLURM_ARRAY_TASK_COUNT: "5",
+    },
+    5,
+    [5, 5],
+  ],
+  ["of an indexed Job", { JOB_COMPLETION_INDEX: "3", AWS_BATCH_JOB_ARRAY_INDEX: "" }, 4, [4, 4]],
   ["of GNU parallel", { PARALLEL_SEQ: "2" }, 4, [2, 4]],
   ["without a scheduler", {}, undefined, undefined],
   ["of GNU parallel without the number of shares", { PARALLEL_SEQ: "2" }, undefined, undefined],
@@ -285,8 +297,35 @@ it.each<[string, Record<string, string>, number | undefined]>([
     },
     undefined,
   ],
+  [
+    "tasks with a step and one beside it",
+    {
+      SLURM_ARRAY_TASK_ID: "8",
+      SLURM_ARRAY_TASK_MIN: "1",
+      SLURM_ARRAY_TASK_MAX: "9",
+      SLURM_ARRAY_TASK_STEP: "2",
+      SLURM_ARRAY_TASK_COUNT: "5",
+    },
+    undefined,
+  ],
+  ["a task, but not where its array begins", { SLURM_ARRAY_TASK_ID: "3" }, 10],
+  [
+    "a part of the shares, counted from 0",
+    { SLURM_ARRAY_TASK_ID: "3", SLURM_ARRAY_TASK_MIN: "0", SLURM_ARRAY_TASK_COUNT: "5" },
+    10,
+  ],
+  ["a share above their number", { JOB_COMPLETION_INDEX: "4" }, 4],
+  ["another number of shares", { AWS_BATCH_JOB_ARRAY_INDEX: "0", AWS_BATCH_JOB_ARRAY_SIZE: "9" }, 4],
+  [
+    "a share that is no number",
+    { AWS_BATCH_JOB_ARRAY_INDEX: "-1", AWS_BATCH_JOB_ARRAY_SIZE: "9" },
+    undefined,
+  ],
+  ["a share of 0", { PARALLEL_SEQ: "0" }, 4],
 ])("if the scheduler says %s, nothing is guessed", (_, env, shares) => {
-  expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)|has gaps/);
+  expect(() => shareOf({ shares }, env)).toThrow(
+    /give --(?:shares|task)|has gaps|must count them|as many processes|but --shares/,
+  );
 });
 
 it("status --watch redraws a terminal, within its rows, until all tasks are done", async () => {
