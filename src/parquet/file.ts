@@ -173,12 +173,9 @@ export class ParquetFile {
       this.#offset += bytes.length;
       return [this.#offset - bytes.length, bytes.length];
     };
-    const columnPlaces = this.#groups.map(({ chunks }) =>
-      chunks.map(({ columnIndex }) => place(columnIndex)),
-    );
-    const offsetPlaces = this.#groups.map(({ chunks }) =>
-      chunks.map(({ offsetIndex }) => place(offsetIndex)),
-    );
+    const placeAll = (kind: "columnIndex" | "offsetIndex") =>
+      this.#groups.map(({ chunks }) => chunks.map((chunk) => place(chunk[kind])));
+    const [columnPlaces, offsetPlaces] = [placeAll("columnIndex"), placeAll("offsetIndex")];
     const groups = this.#groups.map(({ rows, chunks }, group) => {
       const columns = chunks.map((chunk, i) => {
         const [offset, length] = at(at(offsetPlaces, group), i);
@@ -204,7 +201,7 @@ export class ParquetFile {
         .i64(6, size)
         .i16(7, group < 0x8000 ? group : undefined);
     });
-    const nodes = this.#columns.map(({ node }) => node);
+    const nodes = this.#columns.flatMap((column) => column.nodes);
     const rows = sum(this.#groups, (group) => group.rows);
     const footer = new ThriftStruct()
       .i32(1, 2)
@@ -253,21 +250,15 @@ function columnIndex(leaf: Leaf, pages: readonly ValueStatistics[], values: numb
   });
   const bytesOf = (bound: ValueStatistics["least"]): Uint8Array =>
     bound === undefined ? new Uint8Array(0) : encodeBound(leaf, bound);
+  const leasts = pages.map(({ least }) => bytesOf(least));
+  const greatests = pages.map(({ greatest }) => bytesOf(greatest));
+  const nullCounts = pages.map(({ nulls }) => nulls);
   return new ThriftStruct()
     .bools(1, isNull)
-    .binaries(
-      2,
-      pages.map(({ least }) => bytesOf(least)),
-    )
-    .binaries(
-      3,
-      pages.map(({ greatest }) => bytesOf(greatest)),
-    )
+    .binaries(2, leasts)
+    .binaries(3, greatests)
     .i32(4, isAscending ? ORDER.ascending : ORDER.none)
-    .i64s(
-      5,
-      pages.map(({ nulls }) => nulls),
-    )
+    .i64s(5, nullCounts)
     .encode();
 }
 

@@ -85,11 +85,14 @@ export interface SchemaOptions {
   readonly strings?: "utf8" | "fixed" | undefined;
   /** For uint32 of zipline: a logical type instead of the plain number. */
   readonly as?: "day" | "decimal" | "double" | undefined;
+  /** A struct is a row: its fields become columns. */
+  readonly isRow?: boolean | undefined;
 }
 
 /** A column and its leaves, in order. */
 export interface ColumnSchema {
-  readonly node: SchemaNode;
+  /** The column; of structs that are rows, a column for each field. */
+  readonly nodes: readonly SchemaNode[];
   readonly leaves: readonly Leaf[];
   /** Notes for the user on what the type does not show. */
   readonly notes: readonly string[];
@@ -164,7 +167,7 @@ export function columnSchema(
     const described = describeLeaf(type, options);
     if (described === undefined)
       return refuse(`Parquet has no type for ${JSON.stringify(formatDType(type))}`);
-    if (described.note !== undefined) notes.push(`column "${name}": ${described.note}`);
+    if (described.note !== undefined) notes.push(`column "${own.path[0]}": ${described.note}`);
     const isPart =
       own.offsets.length === 1 ? dtype !== type : dtype.kind === "struct" || dtype.kind === "complex";
     const leaf: Leaf = {
@@ -184,9 +187,11 @@ export function columnSchema(
     return { name: own.name, leaf };
   };
 
-  const root: SchemaPlace = { name, path: [name], offsets: [0], lists: [] };
+  const isRow = options.isRow === true && dtype.kind === "struct" && shape.length === 0;
+  const root: SchemaPlace = { name, path: isRow ? [] : [name], offsets: [0], lists: [] };
   const node = listed(root, dtype, shape, (place) => visit(place, dtype));
-  return { node, leaves, notes: [...new Set(notes)] };
+  const nodes = isRow && "children" in node ? node.children : [node];
+  return { nodes, leaves, notes: [...new Set(notes)] };
 }
 
 interface SchemaPlace {

@@ -21,9 +21,9 @@ export async function* arrowRows(
 ): AsyncGenerator<Uint8Array> {
   const { columns, batches } = await scanBytes(source, options);
   const path = source.store.describe(source.path);
-  const nodes = columns.map(
+  const nodes = columns.flatMap(
     ({ name, dtype, rowShape }) =>
-      columnSchema(name, dtype, rowShape, { strings: options.strings }, path).node,
+      columnSchema(name, dtype, rowShape, { strings: options.strings }, path).nodes,
   );
   const writer = new ArrowWriter(nodes, "stream");
   yield writer.start();

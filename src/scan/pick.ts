@@ -229,20 +229,18 @@ function indicesOf(
     return { indices, dropped: false };
   }
   const step = typeof entry === "object" && entry !== null ? ((entry as Slice).step ?? 1) : 1;
-  if (step < 0 && Number.isInteger(step)) {
+  const isBackward = step < 0 && Number.isInteger(step);
+  const forward = isBackward ? { ...(entry as Slice), step: -step } : (entry as Slice);
+  const entries = Array.from({ length: dimension + 1 }, (_, d) => (d === dimension ? forward : null));
+  const { start, count, step: own, dropped } = at(resolveSelection(entries, array.shape), dimension);
+  if (isBackward) {
     // As in numpy: the default start is the last item, the default stop is before the first.
-    const { start, stop } = entry as Slice;
     const bound = (value: number): number =>
       Math.min(length - 1, Math.max(-1, value < 0 ? value + length : value));
-    const from = start === null ? length - 1 : bound(start);
-    const end = stop === null ? -1 : bound(stop);
-    const count = Math.max(0, Math.ceil((from - end) / -step));
-    return { indices: Float64Array.from({ length: count }, (_, i) => from + i * step), dropped: false };
+    const [from, end] = [bound(forward.start ?? length - 1), forward.stop == null ? -1 : bound(forward.stop)];
+    const taken = Math.max(0, Math.ceil((from - end) / -step));
+    return { indices: Float64Array.from({ length: taken }, (_, i) => from + i * step), dropped: false };
   }
-  const entries = Array.from({ length: dimension + 1 }, (_, d) =>
-    d === dimension ? (entry as Slice) : null,
-  );
-  const { start, count, step: own, dropped } = at(resolveSelection(entries, array.shape), dimension);
   return { indices: Float64Array.from({ length: count }, (_, i) => start + i * own), dropped };
 }
 

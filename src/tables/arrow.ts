@@ -3,7 +3,6 @@ import type { Table } from "@uwdata/flechette";
 import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
 import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { at } from "../bytes/arrays.ts";
-import { SuperchunkError } from "../errors.ts";
 import {
   BOOL,
   decimalNotes,
@@ -33,7 +32,6 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
       for (const { name, type } of wantedOf(table.schema.fields, options, path)) {
         notes.push(...notesOf(name, type));
         const column = { name, type: typeOf(name, type, path) };
-        if (found.has(name)) throw twice(name, path);
         found.set(name, findColumn(column, described.columns, as, path));
       }
     }
@@ -54,13 +52,6 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
   }
   const columns = [...results.values()].map(({ column }) => column);
   return { path, columns, rows, notes, read, ...(attrs === undefined ? {} : { attrs }) };
-}
-
-function twice(name: string, path: string): SuperchunkError {
-  return new SuperchunkError("UNSUPPORTED", `the file has two columns "${name}"; rename one`, {
-    path,
-    field: name,
-  });
 }
 
 async function* batchesOf(

@@ -120,7 +120,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   const cut = (length: number): Records => {
     const text = rest.slice(0, length - (/\r?\n$/.exec(rest.slice(length - 2, length))?.[0].length ?? 0));
     const isKnown = delimiter !== "" && !text.includes("\r");
-    const meta = isKnown ? undefined : Papa.parse(text, { delimiter, preview: 1 }).meta;
+    const meta = isKnown ? undefined : Papa.parse(text, { delimiter, preview: 1, skipEmptyLines: true }).meta;
     delimiter = meta?.delimiter ?? delimiter;
     // The parser itself, because `parse` keeps what it returned for so long that the garbage collector copies all of it.
     const parser = new Papa.Parser({ delimiter, newline: (meta?.linebreak ?? "\n") as "\n" });

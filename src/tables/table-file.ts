@@ -316,7 +316,9 @@ function misfit(
 ): unknown {
   if (!(error instanceof SuperchunkError)) return error;
   const { path, field, found: value } = at;
-  return new SuperchunkError(error.code, `${at.where}, column "${field}": ${error.summary}`, {
+  const column = `column "${field}"`;
+  const what = error.summary.startsWith(column) ? error.summary : `${column}: ${error.summary}`;
+  return new SuperchunkError(error.code, `${at.where}, ${what}`, {
     path,
     field,
     found: value == null || typeof value === "object" ? String(value) : value,
@@ -337,7 +339,7 @@ function nothingOf({ kind }: DType): unknown {
   );
 }
 
-/** The columns of a file that are read. @throws NOT_FOUND for a name that it lacks */
+/** The columns of a file that are read. @throws NOT_FOUND for a name that it lacks, UNSUPPORTED for one that it has twice */
 export function wantedOf<Column extends { readonly name: string }>(
   all: readonly Column[],
   { as, columns }: TableOptions,
@@ -345,7 +347,11 @@ export function wantedOf<Column extends { readonly name: string }>(
 ): readonly Column[] {
   const names = columns ?? as?.fields.map(({ name }) => name);
   for (const name of names ?? []) columnNamed({ columns: all, path }, name);
-  return all.filter(({ name }) => names?.includes(name) !== false);
+  const wanted = all.filter(({ name }) => names?.includes(name) !== false);
+  const twice = wanted.find(({ name }, i) => wanted.findIndex((each) => each.name === name) < i)?.name;
+  if (twice === undefined) return wanted;
+  const message = `the file has two columns "${twice}"; rename one`;
+  throw new SuperchunkError("UNSUPPORTED", message, { path, field: twice });
 }
 
 function isNested({ kind }: DType): boolean {

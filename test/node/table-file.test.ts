@@ -88,6 +88,17 @@ describe.each(FILES)("%s", (file) => {
   });
 });
 
+test("the delimiter of CSV is found although an early line is empty", async () => {
+  const path = join(temporaryFolder(), "a.csv");
+  writeFileSync(path, "id;price\n\n1;0.5\n2;1.5\n");
+  const { dtype, shape } = await openTableFile(path);
+  expect(shape).toEqual([2]);
+  expect(formatDType(dtype)).toEqual([
+    ["id", "<i8"],
+    ["price", "<f8"],
+  ]);
+});
+
 test("a CSV column gets the type that all its values share", async () => {
   const folder = temporaryFolder();
   const { dtype, shape } = await openTableFile(join(FOLDER, "plain.csv"));

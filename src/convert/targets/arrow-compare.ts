@@ -19,12 +19,15 @@ export async function compareArrow(
   let row = 0;
   for await (const table of readBatches(store, key, signal)) {
     if (table.numRows === 0) continue;
-    for (const [i, column] of columns.entries()) {
-      const [batch] = table.getChildAt(i).data;
-      const bytes = await column.column.rows(row, Math.min(rows, row + table.numRows), signal);
-      const values = batch === undefined ? [] : rawValues(batch);
-      const found = firstUnlikeRow(column, bytes, values, table.numRows);
-      if (found !== undefined) throw differs(path, column.schema.node.name, { offset: row + found });
+    let place = 0;
+    for (const { column, schema } of columns) {
+      const bytes = await column.rows(row, Math.min(rows, row + table.numRows), signal);
+      for (const node of schema.nodes) {
+        const [batch] = table.getChildAt(place++).data;
+        const values = batch === undefined ? [] : rawValues(batch);
+        const found = firstUnlikeRow(node, bytes, values, table.numRows);
+        if (found !== undefined) throw differs(path, node.name, { offset: row + found });
+      }
     }
     row += table.numRows;
   }

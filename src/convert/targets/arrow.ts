@@ -1,6 +1,5 @@
 /** Arrow IPC files (Feather 2): one for each table, or for an array by itself, with a record batch for each run of chunks. */
 import { ArrowWriter, type BatchColumn } from "../../arrow/record-batch.ts";
-import type { ConvertOptions } from "../pipeline.ts";
 import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
 import {
   metadataOf,
@@ -25,7 +24,7 @@ export const ARROW: ColumnFormat = {
   arrange: async (piece, options) => [await withMinutes(piece, options)],
 
   async write(piece, context) {
-    const columns = tableColumns(piece, context.options);
+    const columns = piece.columns.map((column) => tableColumn(column, piece, context.options));
     for (const { schema } of columns) for (const note of schema.notes) context.note(note);
     const { store, options, signal } = context;
     await store.put(piece.key, fileBytes(columns, piece, context), {
@@ -36,13 +35,10 @@ export const ARROW: ColumnFormat = {
 
   async compare(piece, { store, options, signal }) {
     const { compareArrow } = await import("./arrow-compare.ts");
-    await compareArrow(tableColumns(piece, options), store, piece.key, signal);
+    const columns = piece.columns.map((column) => tableColumn(column, piece, options));
+    await compareArrow(columns, store, piece.key, signal);
   },
 };
-
-function tableColumns(piece: Piece, options: ConvertOptions): SchemaColumn[] {
-  return piece.columns.map((column) => tableColumn(column, piece, options));
-}
 
 async function* fileBytes(
   columns: readonly SchemaColumn[],
@@ -52,7 +48,7 @@ async function* fileBytes(
   const [rows = 1] = columns[0]?.column.shape ?? [];
   const metadata = metadataOf(piece, context.options);
   metadata.set("pandas", pandasMetadata(columns, rows));
-  const nodes = columns.map(({ schema }) => schema.node);
+  const nodes = columns.flatMap(({ schema }) => schema.nodes);
   const writer = new ArrowWriter(nodes, "file", metadata);
   yield writer.start();
   const step = batchRows(columns);
@@ -61,7 +57,7 @@ async function* fileBytes(
     const batch: BatchColumn[] = [];
     for (const { column, schema, rowBytes } of columns) {
       const bytes = await column.rows(first, end, context.signal);
-      batch.push({ node: schema.node, rows: bytes, rowBytes });
+      batch.push(...schema.nodes.map((node) => ({ node, rows: bytes, rowBytes })));
       context.advance(bytes.length);
     }
     yield writer.batch(batch, end - first);

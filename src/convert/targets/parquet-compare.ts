@@ -22,17 +22,18 @@ export async function compareFile(
   const rows = rowCount(columns);
   const found = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
   if (found !== rows) throw differs(path, "rows", { expected: rows, found });
-  for (const column of columns) {
-    const { name } = column.schema.node;
-    const step = Math.max(1, Math.floor(STEP_BYTES / column.rowBytes));
+  for (const { column, schema, rowBytes } of columns) {
+    const step = Math.max(1, Math.floor(STEP_BYTES / rowBytes));
     for (const { rowStart, rowEnd } of scan.ranges)
       for (let first = rowStart; first < rowEnd; first += step) {
         signal?.throwIfAborted();
         const end = Math.min(rowEnd, first + step);
-        const values = await scan.readColumn({ column: name, rowStart: first, rowEnd: end });
-        const bytes = await column.column.rows(first, end, signal);
-        const row = firstUnlikeRow(column, bytes, values, end - first);
-        if (row !== undefined) throw differs(path, name, { offset: first + row });
+        const bytes = await column.rows(first, end, signal);
+        for (const node of schema.nodes) {
+          const values = await scan.readColumn({ column: node.name, rowStart: first, rowEnd: end });
+          const row = firstUnlikeRow(node, bytes, values, end - first);
+          if (row !== undefined) throw differs(path, node.name, { offset: first + row });
+        }
       }
   }
 }

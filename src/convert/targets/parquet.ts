@@ -196,7 +196,7 @@ export function fileEnd(
   metadata: ReadonlyMap<string, string>,
 ): Uint8Array[] {
   const notText = new Set(columns.flatMap((column) => [...column.notText]));
-  const schemas = columns.map(({ schema }) => schema.node);
+  const schemas = columns.flatMap(({ schema }) => schema.nodes);
   const described = new Map([...metadata, ["pandas", pandasMetadata(columns, rowCount(columns), notText)]]);
   // pyarrow takes the metadata from this schema, if there is one.
   const message = schemaMessage(schemaTable(schemas, notText, described));
@@ -217,26 +217,17 @@ async function* columnBytes(
   { column, leaf, range }: ColumnPart,
   context: PageContext,
 ): AsyncGenerator<Uint8Array> {
-  const waiting: Page[][] = column.schema.leaves.map(() => []);
+  const waiting = column.schema.leaves.slice(1).map((): Page[] => []);
   file.beginColumn(leaf, column.codec);
-  for await (const { leaf: own, page } of settled(
-    pagesOf(column, range, context),
-    context.encoder.parallel,
-  )) {
-    if (own > 0) at(waiting, own).push(page);
-    else {
-      yield file.page(page);
-      yield page.body;
-    }
+  const all = settled(pagesOf(column, range, context), context.encoder.parallel);
+  for await (const { leaf: own, page } of all) {
+    if (own > 0) at(waiting, own - 1).push(page);
+    else yield* [file.page(page), page.body];
   }
   file.endColumn();
-  for (const [own, pages] of waiting.entries()) {
-    if (own === 0) continue;
-    file.beginColumn(leaf + own, column.codec);
-    for (const page of pages) {
-      yield file.page(page);
-      yield page.body;
-    }
+  for (const [i, pages] of waiting.entries()) {
+    file.beginColumn(leaf + 1 + i, column.codec);
+    for (const page of pages) yield* [file.page(page), page.body];
     file.endColumn();
   }
 }

@@ -43,7 +43,7 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   const [, ...rowShape] = column.shape;
   const scale = priceScale(piece, options);
   const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
-  const types = { strings: options.parquet?.strings, as };
+  const types = { strings: options.parquet?.strings, as, isRow: column.name === "" };
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
   return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }
@@ -110,15 +110,13 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
 
 const PRICES: readonly string[] = ["open", "high", "low", "close"];
 
-/** True for zipline's daily bars: the caller says so, or the table has the attributes that zipline uses to find rows. */
-function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
-  if (table === undefined || parquet?.zipline === false) return false;
-  return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
-}
-
-/** How many units a price of 1 is; undefined for tables that are not zipline's. */
-function priceScale(piece: Piece, options: ConvertOptions): number | undefined {
-  return piece.priceScale ?? (isZipline(piece, options) ? DAILY_SCALE : undefined);
+/**
+ * How many units a price of 1 is; undefined for tables that are not zipline's: its daily bars have the attributes that it uses to find
+ * rows, or the caller says so.
+ */
+function priceScale({ priceScale: own, table }: Piece, { parquet }: ConvertOptions): number | undefined {
+  if (own !== undefined || table === undefined || parquet?.zipline === false) return own;
+  return parquet?.zipline === true || isDailyBars(table.names, table.attrs) ? DAILY_SCALE : undefined;
 }
 
 /** The type of a zipline column; undefined if it stays a number. */
@@ -139,24 +137,27 @@ export function pandasMetadata(
   rows: number,
   notText: ReadonlySet<Leaf> = new Set(),
 ): string {
-  const described = columns.map(({ column, schema: { node } }) => {
-    const [pandas, numpy] = pandasType(column, "leaf" in node && notText.has(node.leaf));
+  const nodes = columns.flatMap(({ schema }) => schema.nodes);
+  const described = nodes.map((node) => {
+    const [pandas, numpy] = pandasType(node, notText);
     return { name: node.name, field_name: node.name, pandas_type: pandas, numpy_type: numpy, metadata: null };
   });
-  const index = { kind: "range", name: null, start: 0, stop: rows, step: 1 };
-  const pandas = {
-    index_columns: [index],
+  return stringifyJson({
+    index_columns: [{ kind: "range", name: null, start: 0, stop: rows, step: 1 }],
     column_indexes: [],
     columns: described,
     creator: { library: "superchunk", version: PRODUCER_VERSION },
     pandas_version: "1.0.0",
-  };
-  return stringifyJson(pandas);
+  });
 }
 
 /** The names of a type in pandas' metadata: its own, and numpy's. */
-function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [pandas: string, numpy: string] {
-  if (shape.length > 1) return ["list", "object"];
+function pandasType(
+  node: ColumnSchema["nodes"][number],
+  notText: ReadonlySet<Leaf>,
+): readonly [pandas: string, numpy: string] {
+  if (!("leaf" in node)) return [node.list === undefined ? "object" : "list", "object"];
+  const { dtype } = node.leaf;
   switch (dtype.kind) {
     case "int":
     case "uint":
@@ -170,7 +171,7 @@ function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [panda
       return ["timedelta", "timedelta64[ns]"];
     case "bytes":
     case "unicode":
-      return [isBytes ? "bytes" : "unicode", "object"];
+      return [notText.has(node.leaf) ? "bytes" : "unicode", "object"];
     default:
       return ["object", "object"];
   }
@@ -179,10 +180,9 @@ function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [panda
 /** Attributes, and what the types do not express. */
 export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
   const { columns, table } = piece;
-  const metadata = new Map<string, string>();
-  const attrs = table?.attrs ?? columns[0]?.attrs ?? {};
-  for (const [name, value] of Object.entries(attrs)) metadata.set(name, stringifyJson(value));
-  const described = columns.map(({ name, dtype, shape, attrs: own, fillValue }) => ({
+  const attrs = Object.entries(table?.attrs ?? columns[0]?.attrs ?? {});
+  const metadata = new Map(attrs.map(([name, value]) => [name, stringifyJson(value)]));
+  const described = columns.flatMap(columnsOf).map(({ name, dtype, shape, attrs: own, fillValue }) => ({
     name: name || ONLY_COLUMN,
     dtype: formatDType(dtype) as JsonValue,
     shape,
@@ -194,4 +194,12 @@ export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, s
     metadata.set("zipline.price_scale", String(scale));
   metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
   return metadata;
+}
+
+/** The columns that an array of structs becomes; else the column itself. */
+function columnsOf(column: Column): readonly Column[] {
+  const { name, dtype, shape } = column;
+  if (name !== "" || dtype.kind !== "struct" || shape.length !== 1) return [column];
+  const own = { ...column, fillValue: undefined };
+  return dtype.fields.map((field) => ({ ...own, ...field, shape: [...shape, ...field.shape] }));
 }

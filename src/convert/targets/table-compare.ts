@@ -7,7 +7,6 @@ import type { Leaf, SchemaNode, ValueConversion } from "../../parquet/schema.ts"
 import { fromHalf } from "../../parquet/statistics.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
-import type { SchemaColumn } from "./table-columns.ts";
 
 /** The error for values that differ from the source's. */
 export function differs(
@@ -29,14 +28,15 @@ export function differs(
  * @param values what a reader returns for each row: dates as counts, strings as bytes, lists as arrays, structs as records
  */
 export function firstUnlikeRow(
-  { schema: { node }, rowBytes }: SchemaColumn,
+  node: SchemaNode,
   bytes: Uint8Array,
   values: ArrayLike<unknown>,
   rows: number,
 ): number | undefined {
   if (values.length !== rows) return Math.min(values.length, rows);
+  const rowBytes = bytes.length / rows;
   const isPlain = "leaf" in node && node.leaf.conversion.kind === "direct" && !isBigEndian(node.leaf.dtype);
-  if (isPlain && ArrayBuffer.isView(values) && values.byteLength === rows * rowBytes) {
+  if (isPlain && ArrayBuffer.isView(values) && values.byteLength === bytes.length) {
     const stored = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
     if (isEqual(stored, bytes)) return undefined;
   }

@@ -181,6 +181,38 @@ test("an array without rows is a file without row groups", async () => {
   expect([metadata.num_rows, metadata.row_groups.length, metadata.schema.length]).toEqual([0n, 0, 2]);
 });
 
+test.each(["parquet", "arrow"] as const)("the fields of structs become columns of %s", async (to) => {
+  const dtype = "[('id', '<i4'), ('pair', '<f4', (2,)), ('inner', [('x', '>i2'), ('y', '|S2')])]";
+  const bytes = bytesOf(600).map((byte) => byte & 63);
+  const { result, store } = await toParquet(bytes, 1600, { dtype, shape: [300] }, { to });
+  expect(result.verified).toBe(true);
+  if (to === "arrow") return;
+  const { metadata } = await metadataOf(store);
+  const columns = metadata.schema.slice(1).map(({ name, num_children: parts }) => [name, parts]);
+  expect(columns).toEqual([
+    ["id", undefined],
+    ["pair", 1],
+    ["list", 1],
+    ["element", undefined],
+    ["inner", 2],
+    ["x", undefined],
+    ["y", undefined],
+  ]);
+  const own = metadata.key_value_metadata?.find(({ key }) => key === "superchunk")?.value ?? "";
+  expect((JSON.parse(own) as { columns: unknown }).columns).toEqual([
+    { name: "id", dtype: "<i4", shape: [300] },
+    { name: "pair", dtype: "<f4", shape: [300, 2] },
+    {
+      name: "inner",
+      dtype: [
+        ["x", ">i2"],
+        ["y", "|S2"],
+      ],
+      shape: [300],
+    },
+  ]);
+});
+
 test("rows of several values become lists, and are copied if blocks end on rows", async () => {
   const encode: EncodeOptions = { cname: "zstd", typesize: 4, blocksize: 4096 };
   const settings = { dtype: "<i4", shape: [1024, 2, 4], encode };
