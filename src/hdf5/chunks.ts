@@ -332,7 +332,8 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
         continue;
       }
       for (let page = 0; page < pagesOf(count); page++) {
-        if (bits !== undefined && !hasBit(bits.subarray(b * bitBytes, (b + 1) * bitBytes), page)) continue;
+        // The bits of all blocks follow one another, although there are whole bytes for each block.
+        if (bits !== undefined && !hasBit(bits, b * pagesOf(count) + page)) continue;
         const at = block + prefix + 4 + page * (perPage * entry + 4);
         await addBlock(walk, at, { prefix: 0, first: here + page * perPage, count: perPage, entry, used });
       }
