@@ -36,6 +36,8 @@ export interface ErrorDetails {
   readonly expected?: unknown;
   readonly found?: unknown;
   readonly cause?: unknown;
+  /** What the header of a damaged Bloscpack file says, and its metadata if they are intact. */
+  readonly header?: object;
 }
 
 /** Codes that mean: stored bytes contradict themselves or their checksums (exit code 3 of the command). */
@@ -93,7 +95,7 @@ export class SuperchunkError extends Error {
   }
 
   /** Returns the same error with more details of its place. Details already set are kept. */
-  at(place: Pick<ErrorDetails, "path" | "chunk" | "offset">): SuperchunkError {
+  at(place: Pick<ErrorDetails, "path" | "chunk" | "offset" | "header">): SuperchunkError {
     return new SuperchunkError(this.code, this.summary, { ...place, ...this.details });
   }
 }

@@ -236,21 +236,27 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
   const { nchunks } = archive;
   const map = new ShadeMap(nchunks, out.columns);
   let failure: SuperchunkError | undefined;
-  for (let next = 0; next < nchunks; ) {
+  for (let next = 0, end = nchunks; next < nchunks; ) {
     try {
-      for await (const { index, nbytes, ctbytes } of archive.listChunks({ signal, first: next })) {
+      for await (const { index, nbytes, ctbytes } of archive.listChunks({ signal, first: next, end })) {
         map.add({ index, nbytes, cbytes: ctbytes });
         next = index + 1;
       }
-      break;
+      if (end === nchunks) break;
+      [next, end] = [end, nchunks];
     } catch (error) {
       if (!(error instanceof SuperchunkError)) throw error;
       failure ??= error;
-      const bad = Math.max(next, error.details.chunk ?? next);
-      map.add({ index: bad });
-      next = bad + 1;
       // Only archives can be listed from a given chunk on.
-      if (!("encodedChunks" in archive)) break;
+      const isArchive = "encodedChunks" in archive;
+      if (isArchive && end > next + 1) {
+        // Chunks are read together: those before the damaged one are listed again without it.
+        end = Math.max(next + 1, error.details.chunk ?? 0);
+        continue;
+      }
+      map.add({ index: Math.max(next, error.details.chunk ?? next) });
+      if (!isArchive) break;
+      [next, end] = [next + 1, nchunks];
     }
   }
   for (const line of nchunks === 0 ? ["no chunks"] : map.lines()) await out.line(line);

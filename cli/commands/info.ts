@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import {
   allowOption,
   closing,
@@ -14,7 +15,8 @@ import {
 } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
-import { type ColumnSample, infoLines, sampleLines } from "../output/archive-text.ts";
+import { type ColumnSample, type FileHeader, headerLines, infoLines, sampleLines } from "../output/archive-text.ts";
+import { printable } from "../values/cell-text.ts";
 import { Sampler } from "../values/sample.ts";
 
 interface InfoOptions {
@@ -70,11 +72,26 @@ Examples:
     });
 }
 
-/** Opens the archive at the path; for a folder of archives, prints totals and returns undefined. */
+/**
+ * Opens the archive at the path. For a folder of archives, prints totals and returns undefined; for a damaged file with an
+ * intact header, prints the header and the damage.
+ */
 async function openOrSum(path: string, options: InfoOptions, context: Context): Promise<Subject | undefined> {
   try {
     return await openPath(path, { signal: context.signal, allow: options.allow, skipUnreadable: true });
   } catch (error) {
+    const header = isSuperchunkError(error) ? (error.details.header as FileHeader | undefined) : undefined;
+    if (isSuperchunkError(error) && error.isDamage && header !== undefined) {
+      context.note(exitCodeOf(error));
+      if (options.json === true) await context.json({ path, header, error: toJsonFailure(error) });
+      else
+        for (const line of [
+          ...headerLines(path, header),
+          `${stateOf(error)}  ${error.code}: ${printable(messageAt(path, error))}`,
+        ])
+          await context.out.line(line);
+      return undefined;
+    }
     // If the folder is itself an archive with unsupported content, its error is reported.
     const isOther = isSuperchunkError(error, "UNSUPPORTED") && error.details.found === "none of them";
     if (!isOther || !(await isFolder(path))) throw error;

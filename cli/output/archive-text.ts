@@ -34,6 +34,39 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   return lines;
 }
 
+/** What the header of a damaged Bloscpack file says. -1: it does not say. */
+export interface FileHeader {
+  readonly version: number;
+  /** Bytes of the file. */
+  readonly size: number;
+  readonly nchunks: number;
+  readonly chunkSize: number;
+  readonly lastChunk: number;
+  readonly typesize: number;
+  readonly checksum: string;
+  /** The metadata, if they are intact. */
+  readonly value?: JsonInput;
+}
+
+/** The lines of `info PATH` for a file whose header is intact. */
+export function headerLines(path: string, header: FileHeader): string[] {
+  const { version, size, nchunks, chunkSize, lastChunk, typesize, checksum, value } = header;
+  const counts = [
+    ["chunks", nchunks, formatCount],
+    ["chunk size", chunkSize, formatExactSize],
+    ["last chunk", lastChunk, formatExactSize],
+    ["typesize", typesize, formatCount],
+  ] as const;
+  return alignRows([
+    ["path", printable(path)],
+    ["format", `Bloscpack version ${version}`],
+    ...counts.flatMap(([name, count, format]) => (count < 0 ? [] : [[name, format(count)]])),
+    ["stored", formatExactSize(size)],
+    ["checksum", checksum.toLowerCase()],
+    ...(value === undefined ? [] : [["metadata", cutLong(compact(value))]]),
+  ]);
+}
+
 /** Most attributes to show. */
 const ATTRIBUTES = 40;
 

@@ -183,7 +183,7 @@ async function* archiveChunks(work: Work): AsyncGenerator<Uint8Array> {
     yield await chunkOfBlocks(bytes, work);
   }
   if (found !== wanted)
-    throw new SuperchunkError("INCOMPLETE", `${wanted} chunks are counted, but ${found} were found`, {
+    throw new SuperchunkError("INCOMPLETE", `chunks counted: ${wanted}; found: ${found}`, {
       path,
       expected: wanted,
       found,

@@ -88,7 +88,7 @@ export class Blosc2Store implements ReadableStore {
     if (needed > frame.chunks.length)
       throw new SuperchunkError(
         "INCOMPLETE",
-        `the frame has ${frame.chunks.length} chunks, and its shape needs ${needed}; it was not finished, or is damaged`,
+        `the number of chunks is ${frame.chunks.length}, and the shape needs ${needed}; the frame was not finished, or is damaged`,
         { path: frame.path, expected: needed, found: frame.chunks.length },
       );
     if (needed > 0 && codecName(frame.codec) === undefined)

@@ -155,9 +155,20 @@ export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace):
   const { store } = placed.folderIn(name);
   return new SuperchunkError(
     "NOT_FOUND",
-    `the place "${name}" (${prefix}) is not there, or has no mark of this array; nothing is written. Is its disk mounted?`,
+    `the place "${name}" (${prefix}) is not there, or has no mark of this array. Is its disk mounted?`,
     { path: store.describe(placed.markKey()), field: "place" },
   );
+}
+
+/** The error for a missing superchunk whose whole place is missing; undefined for others. */
+export async function absentPlaceOf(
+  store: ReadableStore,
+  superchunk: number,
+): Promise<SuperchunkError | undefined> {
+  const name = store instanceof PlacedStore ? store.placeOf(superchunk) : undefined;
+  if (!(store instanceof PlacedStore) || name === undefined) return undefined;
+  const place = { name, prefix: store.folderIn(name).store.describe("") };
+  return (await hasMark(store, place)) ? undefined : placeAbsent(store, place);
 }
 
 function undeclared(path: string, name: string): SuperchunkError {

@@ -329,7 +329,7 @@ class Finish {
   async publishRoot(seconds: number): Promise<ConvertResult> {
     const { plan, target, store, path, options } = this.#job;
     const isNamed = plan.isTree && target.isHierarchy;
-    if (isNamed)
+    if (isNamed && !this.#outcomes.areAllFailed)
       await this.#outcomes.publishFolders(async (node, document) => {
         await store.put(joinKey(path, node, "zarr.json"), document, { signal: this.#signal });
         return document.length;

@@ -45,6 +45,21 @@ it("the map marks a chunk whose header is damaged, and shows the chunks after it
   expect(code).not.toBe(0);
 });
 
+it("the map marks only the damaged chunk of a file whose chunks are read together", async () => {
+  const path = join(temporaryFolder(), "many.blp");
+  await runCli(["compress", join(corpusFolder, "bloscpack-3/array-f8.blp"), path, "--chunk-size", "500"]);
+  const chunks = JSON.parse((await runCli(["chunks", path, "--json"])).out) as { offset: number }[];
+  const bytes = readFileSync(path);
+  bytes[chunks[20]?.offset ?? 0] = 0xff;
+  writeFileSync(path, bytes);
+
+  const { code, out } = await runCli(["chunks", path, "--map"]);
+
+  const shades = [...(out.split("\n").find((line) => line.includes("×")) ?? "")];
+  expect([code, shades.length, shades.indexOf("×"), shades.lastIndexOf("×")]).toEqual([3, chunks.length, 20, 20]);
+  expect(shades).not.toContain("·");
+});
+
 it("the map marks chunks that are not stored, and groups many chunks into one character", async () => {
   const { out } = await runCli(["chunks", join(corpusFolder, "zarr3-sharded/zp-u2-2d-missing"), "--map"]);
   expect(out).toContain("·");

@@ -118,3 +118,13 @@ it("the library returns the same list with what it opens", async () => {
   await array.close();
   expect(reports).toMatchObject([{ holes: [{ chunk: 2, from: 8, to: 12, code: "CHECKSUM_MISMATCH" }] }]);
 });
+
+it("info of a truncated file shows what its header says, and the damage", async () => {
+  const whole = readFileSync(at("rows.blp"));
+  writeFileSync(at("short.blp"), whole.subarray(0, whole.length - 100));
+  const { code, out } = await runCli(["info", at("short.blp")]);
+  expect([code, out]).toEqual([3, expect.stringMatching(/^chunks +5$/m)]);
+  expect(out).toMatch(/^chunk size +32 bytes$[^]*^checksum +adler32$[^]*^DAMAGED {2}TRUNCATED: /m);
+  const json = JSON.parse((await runCli(["info", at("short.blp"), "--json"])).out);
+  expect(json).toMatchObject({ header: { version: 3, nchunks: 5 }, error: { code: "TRUNCATED" } });
+});

@@ -37,6 +37,14 @@ it("if there are many, they are counted, the first are named, and JSON lists all
   expect(archives[0].findings).toHaveLength(1200);
 });
 
+it("bytes after the last chunk of a Bloscpack file are a warning", async () => {
+  writeFileSync(at("text"), "text ".repeat(100));
+  await runCli(["compress", at("text"), at("text.blp")]);
+  writeFileSync(at("text.blp"), Buffer.concat([readFileSync(at("text.blp")), Buffer.from("more")]));
+  const { code, out } = await runCli(["verify", at("text.blp")]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^ok .*\n {2}warning TRAILING: .*chunk 0: 4 bytes/)]);
+});
+
 /** A dataset that superchunk does not read. */
 const unread = join(import.meta.dirname, "../../fixtures/hdf5/h5py-earliest.h5/virtual");
 

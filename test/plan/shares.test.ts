@@ -353,6 +353,17 @@ describe("a source", () => {
     });
   });
 
+  it("of which every one fails leaves nothing, so that the plan can be made again", async () => {
+    const source = new MemoryStore();
+    for (const name of ["a", "b"]) await source.put(`in/${name}.blp`, Uint8Array.of(98, 108, 112));
+    const target = new MemoryStore();
+    const job = await planOf(source, target);
+    await runShared(job, {});
+    expect(await finishShared(job)).toMatchObject({ converted: 0, failed: 2 });
+    expect(await keysOf(target)).toEqual([]);
+    await planOf(source, target);
+  });
+
   it("that always fails is reported once, and does not stop the rest", async () => {
     const source = await makeTree({ damaged: "4" });
     const target = new MemoryStore();

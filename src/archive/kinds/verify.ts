@@ -147,7 +147,9 @@ class Tally {
   chunk(chunk: DecodedChunk): void {
     const { place } = chunk;
     this.#checkTypesize(chunk);
-    if (place.prologue > 0 && chunk.trailing > 0)
+    // A superchunk of version 4 has room for longer chunks.
+    const isAlone = place.prologue > 0 || (place.endsObject === true && place.header?.version !== 4);
+    if (isAlone && chunk.trailing > 0)
       this.warn("TRAILING", `${chunk.trailing} bytes or more follow the chunk; they are ignored`, {
         path: this.#describe(place),
         chunk: place.index,

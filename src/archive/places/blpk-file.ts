@@ -9,7 +9,7 @@ import { at } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { joinSafeNumber } from "../../bytes/fields.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
 import {
   decodeSection,
@@ -57,25 +57,31 @@ export async function openBlpkFile(
   const begun = { read, header, path, size };
   let at: number = header.headerLength;
   let metadata: BlpkFile["metadata"];
-  if (header.metadata) {
-    const section = await readMetadata(begun, at);
-    metadata = section.metadata;
-    at = section.end;
+  try {
+    if (header.metadata) {
+      const section = await readMetadata(begun, at);
+      metadata = section.metadata;
+      at = section.end;
+    }
+    const length = DIGEST_LENGTHS[header.checksum];
+    // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
+    const located = header.offsets
+      ? await readOffsets(begun, at, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks)
+      : await walkAll(store, {
+          key,
+          size,
+          limit,
+          signal,
+          from: at,
+          digestLength: length,
+          count: header.nchunks < 0 ? undefined : header.nchunks,
+        });
+    return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
+  } catch (error) {
+    const { version, nchunks, chunkSize, lastChunk, typesize, checksum } = header;
+    const said = { version, size, nchunks, chunkSize, lastChunk, typesize, checksum, ...metadata };
+    throw isSuperchunkError(error) ? error.at({ header: said }) : error;
   }
-  const length = DIGEST_LENGTHS[header.checksum];
-  // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
-  const located = header.offsets
-    ? await readOffsets(begun, at, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks)
-    : await walkAll(store, {
-        key,
-        size,
-        limit,
-        signal,
-        from: at,
-        digestLength: length,
-        count: header.nchunks < 0 ? undefined : header.nchunks,
-      });
-  return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
 }
 
 /** The same for a superchunk of an array. Also throws `BAD_FIELD` for a file of version 1 or 2. [FZ-01] */
@@ -244,7 +250,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
     if (at + HEADER_LENGTH > size)
       throw new SuperchunkError(
         "TRUNCATED",
-        `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : ` with ${found.length} of ${count} chunks`}. The file is truncated; look for a complete copy`,
+        `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : `, and nchunks is ${count}`}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "chunk", expected: HEADER_LENGTH, found: Math.max(0, size - at) },
       );
     const bytes = await window.read(at, HEADER_LENGTH);
@@ -389,7 +395,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
   }
   for (let i = nchunks; i < offsets.length; i++) {
     const found = offsets[i] ?? UNUSED;
-    const expected = `-1, for there are only ${nchunks} chunks`;
+    const expected = `-1, for nchunks is ${nchunks}`;
     if (found !== UNUSED) throw badOffset(path, tableAt + i * OFFSET_LENGTH, i, expected, found);
   }
   if (!ordered) checkDistances(offsets.subarray(0, nchunks), place);

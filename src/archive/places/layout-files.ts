@@ -10,7 +10,7 @@ import { countChunks, parseLayout, type StoredLayout } from "../../format/layout
 import { checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
 import { parsePlaces } from "../../places/declared.ts";
-import { openPlaces } from "../../places/open-places.ts";
+import { absentPlaceOf, openPlaces } from "../../places/open-places.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -128,7 +128,7 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   if (rowBytes > 0 && layout.nchunks !== needed)
     throw new SuperchunkError(
       "BAD_FIELD",
-      `layout.superchunks counts ${layout.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
+      `the number of chunks is ${layout.nchunks} by layout.superchunks, but ${needed} by shape and chunklen. The metadata are damaged; run "superchunk repair", or look for another copy`,
       { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: layout.nchunks },
     );
   // A chunk holds more bytes than are shown if the shown rows end inside it.
@@ -171,10 +171,13 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
     const key = keyOf(number);
     const info = await statFile(store, key, { signal });
     if (info === undefined)
-      throw new SuperchunkError(
-        "INCOMPLETE",
-        `the file is missing: chunk ${index} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy, or run "superchunk repair"`,
-        { path: store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
+      throw (
+        (await absentPlaceOf(store, number)) ??
+        new SuperchunkError(
+          "INCOMPLETE",
+          `the file is missing: chunk ${index} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy, or run "superchunk repair"`,
+          { path: store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
+        )
       );
     const file = await openSuperchunk(store, key, info.size, needed, signal);
     const { header, path, starts } = file;

@@ -187,6 +187,7 @@ const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
 
 /** `6 of 9 chunks are copied, and 3 are recompressed: the last chunk of …`. */
 function howManyCopied(copied: number, count: number, reason: string): string {
+  if (count === 1) return `its chunk is recompressed: ${reason}`;
   const of = `${copied === 0 ? "none" : copied} of ${count} chunks ${copied === 1 ? "is" : "are"} copied`;
   const others = count - copied;
   return `${of}, and ${others} ${others === 1 ? "is" : "are"} recompressed: ${reason}`;

@@ -317,7 +317,7 @@ function executionOf(source: SourceRun, context: RunContext, settings: RunSettin
           ...(odd === 0
             ? []
             : [
-                `${odd} chunks have another typesize in their header than their items have bytes; they are copied as they are`,
+                `chunks whose header has another typesize than their items have bytes are copied as they are: ${odd}`,
               ]),
         ],
         renamed: source.plan.renamed,

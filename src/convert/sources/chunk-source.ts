@@ -221,7 +221,7 @@ export async function* recodedCells(
 function missing({ source: { archive } }: ArrayJob, expected: number, found: number): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    `${expected} chunks are counted, but ${found} were found; run "superchunk verify"`,
+    `chunks counted: ${expected}; found: ${found}; run "superchunk verify"`,
     { path: archive.store.describe(archive.path), field: "nchunks", expected, found },
   );
 }

@@ -150,7 +150,7 @@ async function hdf5Array(array: ZarrArray, { node, document, options }: Hdf5Sett
       let made = 0;
       for (let i = 0; i < count; i++) if ((await store.placeOf(keyOf(i))) === undefined) made++;
       if (made <= Math.max(FEW, count / 10)) return undefined;
-      return `${made} of ${count} chunks were written without one of the filters, which did not make them smaller`;
+      return `chunks written without one of the filters, which did not make them smaller: ${made} of ${count}`;
     },
     async *chunks(counts, first = 0) {
       objects.clear();

@@ -176,7 +176,7 @@ export function plannedArray(
   const missing = (found: number): SuperchunkError => {
     return new SuperchunkError(
       "INCOMPLETE",
-      `${count} chunks are counted, but ${found} were found; run "superchunk verify"`,
+      `chunks counted: ${count}; found: ${found}; run "superchunk verify"`,
       { path: archive.store.describe(archive.path), field: "nchunks", expected: count, found },
     );
   };
