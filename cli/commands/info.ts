@@ -15,7 +15,13 @@ import {
 } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
-import { type ColumnSample, type FileHeader, headerLines, infoLines, sampleLines } from "../output/archive-text.ts";
+import {
+  type ColumnSample,
+  type FileHeader,
+  headerLines,
+  infoLines,
+  sampleLines,
+} from "../output/archive-text.ts";
 import { printable } from "../values/cell-text.ts";
 import { Sampler } from "../values/sample.ts";
 

@@ -47,6 +47,8 @@ export function openingLines(
   return { ...lines, Python: `${enabled}\n${lines.Python}` };
 }
 
+/** For users of xarray's engine, which reads only documents of Zarr v2. */
+const FOR_ENGINE = '  # engine="kerchunk" reads sets written with --zarr-format 2';
 /** Packages that fsspec needs for remote files. */
 const REACHING: Readonly<Record<string, readonly string[]>> = {
   s3: ["s3fs"],
@@ -80,7 +82,7 @@ function kerchunkPython(
   return [
     `import xarray  # which needs ${needs.join(", ")}`,
     `options = {${options.join(", ")}}`,
-    isTree ? "tree = xarray.open_datatree(" : "dataset = xarray.open_zarr(",
+    isTree ? "tree = xarray.open_datatree(" : `dataset = xarray.open_zarr(${format === 3 ? FOR_ENGINE : ""}`,
     `    "reference://", ${isTree ? 'engine="zarr", ' : ""}storage_options=options, consolidated=False, zarr_format=${format}`,
     ")",
   ].join("\n");

@@ -56,7 +56,12 @@ it("the map marks only the damaged chunk of a file whose chunks are read togethe
   const { code, out } = await runCli(["chunks", path, "--map"]);
 
   const shades = [...(out.split("\n").find((line) => line.includes("×")) ?? "")];
-  expect([code, shades.length, shades.indexOf("×"), shades.lastIndexOf("×")]).toEqual([3, chunks.length, 20, 20]);
+  expect([code, shades.length, shades.indexOf("×"), shades.lastIndexOf("×")]).toEqual([
+    3,
+    chunks.length,
+    20,
+    20,
+  ]);
   expect(shades).not.toContain("·");
 });
 

@@ -331,7 +331,10 @@ test("a place that has moved is read through a container that says where", async
   expect([code, err]).toEqual([1, expect.stringContaining("mounted")]);
   expect(existsSync(cold)).toBe(false);
   const verified = await runCli(["verify", root, "--allow", cold]);
-  expect([verified.code, verified.out]).toEqual([1, expect.stringMatching(/^FAILED .*\n.*NOT_FOUND.*mounted/)]);
+  expect([verified.code, verified.out]).toEqual([
+    1,
+    expect.stringMatching(/^FAILED .*\n.*NOT_FOUND.*mounted/),
+  ]);
   expect(verified.out).not.toContain("repair");
 });
 
