@@ -27,10 +27,10 @@ export class Interruption extends Error {
 export interface JsonFailure {
   readonly code: ErrorCode | "USAGE" | "INTERRUPTED" | "INTERNAL";
   readonly message: string;
-  readonly path?: string;
-  readonly offset?: number;
-  readonly chunk?: number;
-  readonly field?: string;
+  readonly path?: string | undefined;
+  readonly offset?: number | undefined;
+  readonly chunk?: number | undefined;
+  readonly field?: string | undefined;
   readonly expected?: unknown;
   readonly found?: unknown;
 }
@@ -70,20 +70,14 @@ export function describeFailure(error: unknown): string {
 /** For a `-` where a path is expected. */
 const NO_STDIN = ". This command does not read stdin: write it to a file first";
 
-/** The error with its place as fields. `expected` and `found` are converted to JSON. */
+/** The error with its place as fields, undefined where it has none. `expected` and `found` are converted to JSON. */
 export function toJsonFailure(error: unknown): JsonFailure {
   if (error instanceof SuperchunkError) {
     const { path, offset, chunk, field, expected, found } = error.details;
-    return {
-      code: error.code,
-      message: inCommandWords(error.message) + (path === "-" && error.code === "NOT_FOUND" ? NO_STDIN : ""),
-      ...(path === undefined ? {} : { path }),
-      ...(offset === undefined ? {} : { offset }),
-      ...(chunk === undefined ? {} : { chunk }),
-      ...(field === undefined ? {} : { field }),
-      ...(expected === undefined ? {} : { expected: plain(expected) }),
-      ...(found === undefined ? {} : { found: plain(found) }),
-    };
+    const more = path === "-" && error.code === "NOT_FOUND" ? NO_STDIN : "";
+    const message = inCommandWords(error.message) + more;
+    const values = { expected: plain(expected), found: plain(found) };
+    return { code: error.code, message, path, offset, chunk, field, ...values };
   }
   if (error instanceof CommanderError)
     return { code: "USAGE", message: error.message.replace(/^error: /, "") };

@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
+import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import {
   allowOption,
   closing,
@@ -15,14 +15,7 @@ import {
 } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
-import {
-  type ColumnSample,
-  type FileHeader,
-  headerLines,
-  infoLines,
-  sampleLines,
-} from "../output/archive-text.ts";
-import { printable } from "../values/cell-text.ts";
+import { type ColumnSample, damagedLines, infoLines, sampleLines } from "../output/archive-text.ts";
 import { Sampler } from "../values/sample.ts";
 
 interface InfoOptions {
@@ -86,16 +79,11 @@ async function openOrSum(path: string, options: InfoOptions, context: Context): 
   try {
     return await openPath(path, { signal: context.signal, allow: options.allow, skipUnreadable: true });
   } catch (error) {
-    const header = isSuperchunkError(error) ? (error.details.header as FileHeader | undefined) : undefined;
-    if (isSuperchunkError(error) && error.isDamage && header !== undefined) {
+    if (isSuperchunkError(error) && error.isDamage && error.details.header !== undefined) {
       context.note(exitCodeOf(error));
+      const { header } = error.details;
       if (options.json === true) await context.json({ path, header, error: toJsonFailure(error) });
-      else
-        for (const line of [
-          ...headerLines(path, header),
-          `${stateOf(error)}  ${error.code}: ${printable(messageAt(path, error))}`,
-        ])
-          await context.out.line(line);
+      else for (const line of damagedLines(path, error)) await context.out.line(line);
       return undefined;
     }
     // If the folder is itself an archive with unsupported content, its error is reported.

@@ -441,12 +441,7 @@ function toJson({ path, dialect, report, error, isUnfollowed: skipped, advice }:
 
 /** `expected` and `found` as JSON can hold them. */
 function plainFinding(finding: Finding): Record<string, unknown> {
-  const { expected, found, ...others } = finding;
-  return {
-    ...others,
-    ...(expected === undefined ? {} : { expected: plain(expected) }),
-    ...(found === undefined ? {} : { found: plain(found) }),
-  };
+  return { ...finding, expected: plain(finding.expected), found: plain(finding.found) };
 }
 
 /** The summary; for several archives also their numbers by dialect and by error. */

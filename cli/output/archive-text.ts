@@ -1,6 +1,13 @@
 /** The text of `info`: an aligned block of facts, with exact numbers and rounded ones. */
 
-import { type DType, JsonFloat, type JsonInput, stringifyJson } from "../../src/index.ts";
+import {
+  type DType,
+  JsonFloat,
+  type JsonInput,
+  type SuperchunkError,
+  stringifyJson,
+} from "../../src/index.ts";
+import { messageAt, stateOf } from "../failure.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { scaleTexts, sparkline } from "../values/plot.ts";
@@ -34,37 +41,15 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   return lines;
 }
 
-/** What the header of a damaged Bloscpack file says. -1: it does not say. */
-export interface FileHeader {
-  readonly version: number;
-  /** Bytes of the file. */
-  readonly size: number;
-  readonly nchunks: number;
-  readonly chunkSize: number;
-  readonly lastChunk: number;
-  readonly typesize: number;
-  readonly checksum: string;
-  /** The metadata, if they are intact. */
-  readonly value?: JsonInput;
-}
-
-/** The lines of `info PATH` for a file whose header is intact. */
-export function headerLines(path: string, header: FileHeader): string[] {
-  const { version, size, nchunks, chunkSize, lastChunk, typesize, checksum, value } = header;
-  const counts = [
-    ["chunks", nchunks, formatCount],
-    ["chunk size", chunkSize, formatExactSize],
-    ["last chunk", lastChunk, formatExactSize],
-    ["typesize", typesize, formatCount],
-  ] as const;
-  return alignRows([
-    ["path", printable(path)],
-    ["format", `Bloscpack version ${version}`],
-    ...counts.flatMap(([name, count, format]) => (count < 0 ? [] : [[name, format(count)]])),
-    ["stored", formatExactSize(size)],
-    ["checksum", checksum.toLowerCase()],
-    ...(value === undefined ? [] : [["metadata", cutLong(compact(value))]]),
+/** The lines of `info PATH` for a damaged file whose header is intact. A member of it is -1 if it does not say. */
+export function damagedLines(path: string, error: SuperchunkError): string[] {
+  const said = Object.entries(error.details.header ?? {}).filter(([, value]) => value !== -1);
+  const rows = said.map(([name, value]) => [
+    name,
+    typeof value === "number" ? formatCount(value) : cutLong(compact(value)),
   ]);
+  const damage = `${stateOf(error)}  ${error.code}: ${printable(messageAt(path, error))}`;
+  return [...alignRows([["path", printable(path)], ...rows]), damage];
 }
 
 /** Most attributes to show. */

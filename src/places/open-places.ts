@@ -6,7 +6,7 @@ import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../store/types.ts";
 import { withHeads } from "../store/wrappers/heads.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
-import type { Placing, StoredPlace } from "./declared.ts";
+import { HOME, type Placing, type StoredPlace } from "./declared.ts";
 import { type OpenPlace, type PlacedArray, PlacedStore } from "./placed-store.ts";
 
 interface OpenPlacesOptions {
@@ -160,15 +160,12 @@ export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace):
   );
 }
 
-/** The error for a missing superchunk whose whole place is missing; undefined for others. */
-export async function absentPlaceOf(
-  store: ReadableStore,
-  superchunk: number,
-): Promise<SuperchunkError | undefined> {
-  const name = store instanceof PlacedStore ? store.placeOf(superchunk) : undefined;
-  if (!(store instanceof PlacedStore) || name === undefined) return undefined;
-  const place = { name, prefix: store.folderIn(name).store.describe("") };
-  return (await hasMark(store, place)) ? undefined : placeAbsent(store, place);
+/** The error for a missing superchunk whose place is missing; undefined for others. */
+export async function absentPlaceOf(store: ReadableStore, number: number): Promise<Error | undefined> {
+  if (!(store instanceof PlacedStore)) return undefined;
+  const name = store.placeOf(number) ?? HOME;
+  const place = { name, prefix: name === HOME ? "" : store.folderIn(name).store.describe("") };
+  return name === HOME || (await hasMark(store, place)) ? undefined : placeAbsent(store, place);
 }
 
 function undeclared(path: string, name: string): SuperchunkError {

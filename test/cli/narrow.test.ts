@@ -46,8 +46,11 @@ describe("on a terminal of 80 columns", () => {
   );
 
   it("ls and verify put long values on separate lines", async () => {
-    for (const command of ["ls", "verify"]) {
-      const argv = [command, join(corpusFolder, "bloscpack-3")];
+    for (const [command, below] of [
+      ["ls", "bloscpack-3"],
+      ["verify", "zarr3-sharded"],
+    ] as const) {
+      const argv = [command, join(corpusFolder, below)];
       const shown = await shownIn(80 + corpusFolder.length, argv);
       expect(words(shown)).toEqual(words((await runCli(argv)).out));
       expect((await runCli(argv)).out.split("\n").length).toBeLessThan(shown.split("\n").length);

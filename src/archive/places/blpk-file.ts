@@ -79,8 +79,9 @@ export async function openBlpkFile(
     return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
   } catch (error) {
     const { version, nchunks, chunkSize, lastChunk, typesize, checksum } = header;
-    const said = { version, size, nchunks, chunkSize, lastChunk, typesize, checksum, ...metadata };
-    throw isSuperchunkError(error) ? error.at({ header: said }) : error;
+    const said = { version, nchunks, chunkSize, lastChunk, typesize, checksum };
+    const whole = metadata === undefined ? said : { ...said, metadata: metadata.value };
+    throw isSuperchunkError(error) ? error.at({ header: whole }) : error;
   }
 }
 
