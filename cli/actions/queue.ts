@@ -6,7 +6,7 @@ import { formatCount, formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
 /** The queue's typed address. User and password may be in the environment, where lists of processes do not show them. */
-export function queueAt(url: string): QueueOptions {
+function queueAt(url: string): QueueOptions {
   const { REDIS_USERNAME: username, REDIS_PASSWORD: password } = process.env;
   return { url, username, password };
 }

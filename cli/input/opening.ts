@@ -24,7 +24,6 @@ export function allowOption(): Option {
   );
 }
 
-/** What is at a path. */
 export type FoundAtPath =
   | { readonly archive: Archive; readonly node?: never }
   | { readonly node: ZarrArray | ZarrGroup; readonly archive?: never };
@@ -111,7 +110,6 @@ export function columnNamesOf(archive: Subject): readonly string[] {
   return archive.kind === "array" ? archive.columnNames : [];
 }
 
-/** The error for `--column` if there are no columns. */
 export function noColumns(archive: Subject): SuperchunkError {
   return wrongUse(
     "column",

@@ -125,7 +125,6 @@ export function depthOf(node: SchemaNode): number {
   return (node.list === "outer" ? 1 : 0) + (child === undefined ? 0 : depthOf(child));
 }
 
-/** The first leaf of a node, or the node itself. */
 export function firstLeaf(node: SchemaNode): Leaf {
   if ("leaf" in node) return node.leaf;
   const [child] = node.children;

@@ -15,9 +15,9 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { unpack } from "./msgpack.ts";
 
 /** The first four bytes of a frame. */
-export const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
+const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
 /** The file in a sparse frame's folder that is not a chunk. */
-export const SPARSE_FILE = "chunks.b2frame";
+const SPARSE_FILE = "chunks.b2frame";
 
 const HEAD = 4096;
 const LEAST = 87;

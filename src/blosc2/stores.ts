@@ -23,7 +23,7 @@ import type { Blosc2Store } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
 /** The file of a folder's or an archive's store that holds small arrays; it is always there. */
-export const EMBEDDED = "embed.b2e";
+const EMBEDDED = "embed.b2e";
 const ATTRIBUTES = "__vlmeta__";
 const MEMBER = /\.(?:b2nd|b2f|b2frame|b2b)$/;
 /** Most bytes of all small arrays together, and most nested folders. */

@@ -41,6 +41,11 @@ export class ByteReader {
     return this.#view.getBigInt64(at, true);
   }
 
+  /** The same as a number. Throws `BAD_FIELD` if it is not exact. */
+  safeInt64(at: number, field = "int64"): number {
+    return toSafeNumber(this.int64(at, field), { path: this.path, offset: at, field });
+  }
+
   view(at: number, length: number, field = "bytes"): Uint8Array {
     this.need(at, length, field);
     return this.bytes.subarray(at, at + length);

@@ -20,7 +20,7 @@ import {
 
 export const HEADER_LENGTH = 16 as const;
 /** The only version that is read and written: c-blosc has written 2 since 0.9.4 of 2010. */
-export const BLOSC_VERSION = 2 as const;
+const BLOSC_VERSION = 2 as const;
 /** Most decoded bytes of a chunk: c-blosc counts in int32, header included. */
 export const MAX_NBYTES = 0x7fff_ffef as const;
 /** Most bytes of a block: c-blosc allocates three blocks, and 255 stream lengths, with an int32 size. */

@@ -165,7 +165,7 @@ export class Blosc2Blocks {
 }
 
 /** Loads what decoding the chunk needs: the kernels, and the zstd library for a dictionary. */
-export async function prepareBlosc2(header: Blosc2Header): Promise<void> {
+async function prepareBlosc2(header: Blosc2Header): Promise<void> {
   await prepare(header.compressor);
   if (header.hasDictionary && header.compressor === "zstd") await prepareDictionaries();
 }

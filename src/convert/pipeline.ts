@@ -410,7 +410,6 @@ export interface SourceRun {
   readonly arrays: readonly ArrayRun[];
   /** Why it cannot be converted as a whole; thrown before anything is written. */
   readonly refusal: SuperchunkError | undefined;
-  /** Nodes that are skipped. */
   readonly failed: readonly FailedNode[];
   readonly notes: readonly string[];
   /** True if arrays that fail are skipped and the others continue. */

@@ -26,7 +26,7 @@ import {
   memberOf,
   readDocumentAt,
 } from "./documents.ts";
-import { type LiveViewOptions, liveView } from "./live-view.ts";
+import { LiveView, type LiveViewOptions } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
 import type { DualFiles, ShardForm } from "./types.ts";
@@ -57,7 +57,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
       state = { high: 0, published: undefined, forms: [] };
       await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
     }
-    const view = liveView(writer, attrs, state, options);
+    const view = new LiveView(writer, attrs, state, options);
     await view.start();
     return view;
   };

@@ -242,11 +242,11 @@ export function isNodePath(path: string): boolean {
 }
 
 /**
- * True if an array says that it keeps itself a Zarr array. Unreadable metadata give false: opening the array reports
+ * True if the array in a store's root says that it keeps itself a Zarr array. Unreadable metadata give false: opening the array reports
  * the error. [FY-01]
  */
-export async function isLive(store: ReadableStore, path: string): Promise<boolean> {
-  const key = joinKey(path, "meta/storage");
+export async function isLive(store: ReadableStore): Promise<boolean> {
+  const key = "meta/storage";
   const bytes = await store.get(key);
   if (bytes === undefined) return false;
   // Most arrays are plain. JSON without this string, and without escapes, need not be parsed.

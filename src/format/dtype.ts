@@ -117,9 +117,9 @@ function pythonShape(shape: readonly number[]): string {
 // Structured dtypes: lists of fields, like numpy's `descr`, and dicts of names, formats and offsets. @see FORMAT.md [FD.4]
 
 /** Maximum depth of nested structs. [FD-04] */
-export const MAX_DTYPE_DEPTH = 32;
+const MAX_DTYPE_DEPTH = 32;
 /** Most fields of a dtype, over all levels. [FD-04] */
-export const MAX_FIELDS = 65_536;
+const MAX_FIELDS = 65_536;
 /** How many more values than bytes an item may have: overlapping fields and empty sub-arrays can have more. [FD-04] */
 const MORE_VALUES = 1 << 20;
 /** Most dimensions of a sub-array, as in numpy. [FD-04] */
@@ -133,7 +133,7 @@ interface SubArray {
 }
 
 /** True for a list of fields: a list of lists, each beginning with a name. */
-export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
+function isFieldList(value: JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value) && value.every((entry) => Array.isArray(entry));
 }
 
@@ -141,7 +141,7 @@ export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
  * Parses `[[name, dtype], [name, dtype, shape], …]`, with contiguous fields. A name may be `[title, name]`. An unnamed field of raw
  * bytes is padding, as numpy's `descr` writes it; other unnamed fields get numpy's names `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
  */
-export function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
+function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
   const fields: Field[] = [];
   let offset = 0;
   list.forEach((entry, i) => {
@@ -159,7 +159,7 @@ export function parseFieldList(list: readonly JsonValue[], path: string, parse: 
 }
 
 /** Parses `{names, formats, offsets?, itemsize?, titles?, aligned?}`: fields anywhere in the item. [FD.4-03] */
-export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType): DType {
+function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType): DType {
   const { names, formats, offsets, itemsize } = dict;
   if (!Array.isArray(names) || !Array.isArray(formats) || names.length !== formats.length)
     throw badDType(dict, path, "as many names as formats");
@@ -251,7 +251,7 @@ export interface FieldBudget {
 }
 
 /** Counts fields before they are parsed. Throws `LIMIT` if a dtype has too many. */
-export function takeFields(budget: FieldBudget, count: number, path: string): void {
+function takeFields(budget: FieldBudget, count: number, path: string): void {
   budget.left -= count;
   if (budget.left >= 0) return;
   throw new SuperchunkError(
@@ -306,7 +306,7 @@ function parseNested(stored: JsonValue, path: string, depth: number, budget: Fie
 // dtypes of one string: `float64`, `>f4`, `|S5`, `<M8[25s]`. @see FORMAT.md [FD.1] [FD.2]
 
 /** Most bytes of an item: numpy's own limit. [FD-04] */
-export const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
+const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
 
 /** numpy's names of plain types. [FD.1] */
 export const NAMES: Readonly<Record<string, string>> = {
@@ -350,7 +350,7 @@ const TIME_NAME = /^(datetime|timedelta)64(\[.*\])?$/;
 const OBJECT = /^\|?O(?:[48])?$/;
 
 /** Parses one string without quotes. Throws `BAD_FIELD`, `UNSUPPORTED`. */
-export function parseScalarDType(text: string, path: string): DType {
+function parseScalarDType(text: string, path: string): DType {
   const time = TIME_NAME.exec(text);
   const type =
     time === null ? (own(NAMES, text) ?? text) : `${time[1] === "datetime" ? "M8" : "m8"}${time[2] ?? ""}`;
@@ -416,7 +416,7 @@ function orderOf(prefix: string): ByteOrder {
 }
 
 /** The error for an invalid dtype. */
-export function badDType(found: unknown, path: string, expected: string): SuperchunkError {
+function badDType(found: unknown, path: string, expected: string): SuperchunkError {
   const text = typeof found === "string" ? found : safeText(found);
   return new SuperchunkError(
     "BAD_FIELD",

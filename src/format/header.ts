@@ -3,7 +3,7 @@
  *
  * Knows only the header. Code that knows the file's size checks whether the header's numbers fit it.
  */
-import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "./types.ts";
 
@@ -168,11 +168,8 @@ function lastField(
     const value = count64(reader, at, version === 2 ? "reserved" : "max-app-chunks", 0);
     return { maxAppChunks: value, metaSize: value };
   }
-  const stored = reader.int64(at, "max-app-chunks");
   const isMetaSize = (options & OPTION_METADATA) !== 0;
-  const value = isMetaSize
-    ? toSafeNumber(stored, { path: reader.path, offset: at, field: "meta-size" })
-    : Number(stored);
+  const value = isMetaSize ? reader.safeInt64(at, "meta-size") : Number(reader.int64(at, "max-app-chunks"));
   const kept = Number.isSafeInteger(value) ? value : 0;
   return { maxAppChunks: kept, metaSize: kept };
 }
@@ -218,7 +215,7 @@ function size32(reader: ByteReader, at: number, field: string): number {
 }
 
 function count64(reader: ByteReader, at: number, field: string, least: -1 | 0): number {
-  const value = toSafeNumber(reader.int64(at, field), { path: reader.path, offset: at, field });
+  const value = reader.safeInt64(at, field);
   if (value < least)
     throw badField(reader.path, at, field, least === 0 ? "at least 0" : "a count, or -1 for unknown", value);
   return value;

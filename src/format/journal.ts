@@ -2,13 +2,13 @@
 
 import { at, toHex } from "../bytes/arrays.ts";
 import { loadDigest } from "../bytes/checksum.ts";
-import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { ByteWriter } from "../bytes/writer.ts";
 import { type ErrorDetails, SuperchunkError } from "../errors.ts";
 import { JOURNAL_MAGIC, startsAsJournal } from "./header.ts";
 
 /** Header: 16 bytes, little-endian. [FR-01] */
-export const JOURNAL_HEADER = {
+const JOURNAL_HEADER = {
   magic: { at: 0, type: "bytes8" }, // "blpkredo"
   version: { at: 8, type: "uint32" }, // 1: of a file; 2: of an array
   count: { at: 12, type: "uint32" }, // writes
@@ -160,7 +160,7 @@ async function decodeEntries({ version, fields }: Form, bytes: Uint8Array, path:
 }
 
 function countAt(reader: ByteReader, at: number, field: string): number {
-  const value = toSafeNumber(reader.int64(at, field), { path: reader.path, offset: at, field });
+  const value = reader.safeInt64(at, field);
   if (value < 0)
     throw problem("BAD_FIELD", reader.path, { offset: at, field, expected: "at least 0", found: value });
   return value;

@@ -19,12 +19,12 @@ export type Hdf5Chunks = ReadonlyMap<string, Hdf5Chunk>;
 /** Most chunks of a dataset: their places are kept in memory. */
 const MAX_CHUNKS = 20_000_000;
 
-type Chunked = Extract<Hdf5Layout, { kind: "chunked" }>;
+export type ChunkedLayout = Extract<Hdf5Layout, { kind: "chunked" }>;
 
 interface Walk {
   readonly file: Hdf5File;
   readonly dataset: Hdf5Dataset;
-  readonly layout: Chunked;
+  readonly layout: ChunkedLayout;
   /** Chunks along each dimension. */
   readonly counts: readonly number[];
   /** The same for the maximum shape of the dataset, which the indexes count by. */
@@ -38,7 +38,7 @@ interface Walk {
 export async function listHdf5Chunks(
   file: Hdf5File,
   dataset: Hdf5Dataset,
-  layout: Chunked,
+  layout: ChunkedLayout,
 ): Promise<Hdf5Chunks> {
   const { shape, type } = dataset;
   const { chunks: lengths, address, index } = layout;
@@ -154,7 +154,7 @@ async function walkTree(
 /** Reads a key of a chunk tree. `at` is the grid position; the byte offset in an item, the last number, must be 0. */
 function readKey(
   entries: Fields,
-  { chunks }: Chunked,
+  { chunks }: ChunkedLayout,
 ): { readonly size: number; readonly mask: number; readonly at: readonly number[] } {
   const size = entries.uint32("length of a chunk");
   const mask = entries.uint32("filters left out");

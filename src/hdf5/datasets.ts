@@ -14,11 +14,11 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { v2Chain } from "../zarr/document/metadata-v2.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
-import { type Hdf5Chunk, listHdf5Chunks } from "./chunks.ts";
+import { type ChunkedLayout, type Hdf5Chunk, type Hdf5Chunks, listHdf5Chunks } from "./chunks.ts";
 import { fillJson, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
-import { asZarrFilter, BLOSC2, encodeAll, LZF, LZF_CODEC, undo, unframe } from "./filters.ts";
-import type { Hdf5Dataset, Hdf5Group } from "./objects.ts";
+import { asZarrFilter, BLOSC2, encodeAll, LZF_CODEC, undo, unframe } from "./filters.ts";
+import type { Hdf5Dataset, Hdf5Group, Hdf5Layout } from "./objects.ts";
 import { hasText } from "./text.ts";
 
 /** Approximate chunk size for contiguous values, in bytes. */
@@ -161,164 +161,117 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
 
 /** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays lack here. */
 export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
-  const { layout } = dataset;
-  const { type, dims } = itemOf(dataset.type);
-  const shape = [...dataset.shape, ...dims];
-  const fill = dataset.fill?.subarray(0, type.size);
   if (isBareDimension(dataset))
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `it is a dimension of netCDF without a variable: it has a length (${shape.join()}), and no values`,
+      `it is a dimension of netCDF without a variable: it has a length (${dataset.shape.join()}), and no values`,
       { path },
     );
+  const { type, dims } = itemOf(dataset.type);
   if (dims.length === 0 && hasText(type)) return showText(file, dataset, path);
-  if (type.numpy === undefined)
+  const items = describeItems(dataset, path);
+  const { layout } = dataset;
+  if (layout.kind !== "chunked") return showPieces(file, layout, items);
+  const filters = dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path }));
+  const stored = await listHdf5Chunks(file, dataset, layout);
+  return new FilteredArray(items, {
+    layout,
+    filters,
+    stored,
+    framed: dataset.filters.findIndex(({ id }) => id === BLOSC2),
+  });
+}
+
+/** What the Zarr array of a dataset holds, wherever its values lie. */
+interface Items {
+  readonly path: string;
+  readonly numpy: JsonValue;
+  readonly itemSize: number;
+  /** The shape of the dataset, followed by that of sub-arrays. */
+  readonly shape: readonly number[];
+  /** Dimensions of sub-arrays, along which a chunk has all items. */
+  readonly dims: readonly number[];
+  readonly fill: JsonValue;
+}
+
+/** Throws UNSUPPORTED or LIMIT for items that no array here can hold. */
+function describeItems(dataset: Hdf5Dataset, path: string): Items {
+  const { type, dims } = itemOf(dataset.type);
+  const { numpy, size: itemSize } = type;
+  if (numpy === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `its items are ${type.name}, which no array here can hold. Read it with h5py, and write it with another dtype of fixed length`,
       { path, field: "dtype", found: type.name },
     );
-  if (type.size > MAX_ITEM)
-    throw new SuperchunkError("LIMIT", `its items have ${type.size} bytes; ${MAX_ITEM} is the limit`, {
+  if (itemSize > MAX_ITEM)
+    throw new SuperchunkError("LIMIT", `its items have ${itemSize} bytes; ${MAX_ITEM} is the limit`, {
       path,
       field: "dtype",
       expected: MAX_ITEM,
-      found: type.size,
+      found: itemSize,
     });
-  if (dims.length > 0 && dataset.fill?.some((byte, i) => byte !== fill?.[i % type.size]))
+  const fill = dataset.fill?.subarray(0, itemSize);
+  if (dims.length > 0 && dataset.fill?.some((byte, i) => byte !== fill?.[i % itemSize]))
     throw new SuperchunkError("UNSUPPORTED", "its items are sub-arrays whose fill value is not one value", {
       path,
       field: "fill_value",
     });
-  const dtype = parseDType(type.numpy, path);
-  const rowBytes = elementsOf(shape.slice(1)) * type.size;
-  const chunks =
-    layout.kind === "chunked"
-      ? [...layout.chunks, ...dims]
-      : shape.map((length, d) =>
-          Math.max(
-            1,
-            d === 0 && layout.kind === "contiguous"
-              ? Math.min(length, Math.floor(PIECE / Math.max(1, rowBytes)) || 1)
-              : length,
-          ),
-        );
-  const all =
-    layout.kind === "chunked" ? dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path })) : [];
-  // Chunks of Blosc2 are rebuilt. Filters applied after Blosc2, mostly a checksum, are undone while reading and not shown.
-  const framed = dataset.filters.findIndex(({ id }) => id === BLOSC2);
-  const isPlain = dataset.filters.some(({ id }) => id === LZF);
-  const filters = isPlain ? [MADE] : framed < 0 ? all : all.slice(0, framed + 1);
-  const document = {
+  return {
+    path,
+    numpy,
+    itemSize,
+    shape: [...dataset.shape, ...dims],
+    dims,
+    fill: fillJson(numpy, fill ?? new Uint8Array(itemSize)),
+  };
+}
+
+function documentOf(
+  { shape, numpy, fill }: Items,
+  chunks: readonly number[],
+  filters: readonly JsonObject[],
+): JsonObject {
+  return {
     zarr_format: 2,
     shape,
     chunks,
-    dtype: type.numpy,
+    dtype: numpy,
     compressor: null,
     filters: filters.length === 0 ? null : filters,
-    fill_value: fillJson(type.numpy, fill ?? new Uint8Array(type.size)),
+    fill_value: fill,
     order: "C",
     dimension_separator: ".",
   };
-  const nbytes = elementsOf(chunks) * type.size;
-  if (layout.kind === "chunked") {
-    const stored = await listHdf5Chunks(file, dataset, layout);
-    // Sub-arrays lie in one chunk along their own dimensions.
-    const ending = dims.map(() => ".0").join("");
-    const placeOf = (name: string): Hdf5Chunk | undefined =>
-      name.endsWith(ending) ? stored.get(name.slice(0, name.length - ending.length)) : undefined;
-    const chainOf = (list: readonly JsonObject[]): Chain =>
-      v2Chain(
-        dtype,
-        shape.length,
-        { order: "C", compressor: null, filters: list, codecs: LZF_CODEC },
-        { path, field: "" },
-      );
-    const edge = chunks.map((length, d) => Math.floor((shape[d] as number) / length));
-    const isEdge = (name: string): boolean =>
-      name.split(".").some((index, d) => Number(index) >= at(edge, d));
-    // A chunk that lacks only Blosc is stored as it lies: Blosc has chunks of uncompressed bytes.
-    const onlyBlosc = 2 ** all.findIndex((filter) => filter["id"] === "blosc");
-    const uncompressed = filters.map((filter) =>
-      filter["id"] === "blosc" ? { ...filter, clevel: 0 } : filter,
-    );
-    const leftOut = (name: string): number =>
-      layout.bareEdges && isEdge(name) ? 2 ** all.length - 1 : (placeOf(name)?.mask ?? 0) % 2 ** all.length;
-    let whyFramed: Promise<string | undefined> | undefined;
-    return {
-      document,
-      *names() {
-        for (const name of stored.keys()) yield name + ending;
-      },
-      why: async (name, read) => {
-        if (isPlain) return "its chunks are compressed with LZF (filter 32000), which Zarr does not have";
-        let bare = 0;
-        for (const each of name === undefined ? stored.keys() : [name])
-          if (![0, onlyBlosc].includes(leftOut(name ?? each + ending))) bare++;
-        if (bare > 0)
-          return `${bare} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
-        const [first] = stored.values();
-        if (framed < 0 || first === undefined) return undefined;
-        whyFramed ??= read(first).then(async (bytes) => {
-          const { whyFrameEncoded } = await import("../blosc2/hdf5-chunk.ts");
-          return whyFrameEncoded(await undo(bytes, chainOf(all.slice(framed + 1)), bytes.length));
-        });
-        return whyFramed;
-      },
-      chunk: (name) => {
-        const place = placeOf(name);
-        if (place === undefined) return undefined;
-        const mask = leftOut(name);
-        const isLeft = (i: number): boolean => ((mask >>> i) & 1) === 0;
-        const left = all.filter((_, i) => isLeft(i));
-        if (framed >= 0 && isLeft(framed)) {
-          const inner = filters.filter((_, i) => isLeft(i));
-          const outer = chainOf(left.slice(inner.length));
-          const make = async (bytes: Uint8Array): Promise<Uint8Array> => {
-            const rows = Math.min(at(chunks, 0), at(shape, 0) - Number.parseInt(name, 10) * at(chunks, 0));
-            const least = (nbytes / at(chunks, 0)) * rows;
-            const chunk = await unframe(bytes, outer, { nbytes, least, typesize: Math.min(255, type.size) });
-            if (inner.length === filters.length) return chunk;
-            return encodeAll(chunk, { from: chainOf(inner), to: chainOf(filters), nbytes });
-          };
-          return { size: undefined, place, make };
-        }
-        if (!isPlain && left.length === all.length) return { size: place.size, place };
-        // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
-        return {
-          size: undefined,
-          place,
-          make: (bytes) => {
-            const to = chainOf(mask === onlyBlosc ? uncompressed : filters);
-            return encodeAll(bytes, { from: chainOf(left), to, nbytes });
-          },
-        };
-      },
-    };
-  }
-  const total = elementsOf(shape) * type.size;
+}
+
+/** Values in one piece, contiguous or in the dataset's header: a chunk is some of the rows. */
+function showPieces(file: Hdf5File, layout: Exclude<Hdf5Layout, ChunkedLayout>, items: Items): ShownArray {
+  const { shape, itemSize, path } = items;
+  const [length = 1, ...others] = shape;
+  const rowBytes = elementsOf(others) * itemSize;
+  const total = elementsOf(shape) * itemSize;
   if (layout.kind === "compact" && layout.length < total)
     throw new SuperchunkError(
       "BAD_FIELD",
       `its header holds ${layout.length} bytes of values, and its shape needs ${total}; the file is damaged`,
       { path, field: "layout", expected: total, found: layout.length },
     );
-  const [rows = 1] = chunks;
-  const [length = 1] = shape;
+  const most = layout.kind === "contiguous" ? Math.floor(PIECE / Math.max(1, rowBytes)) || 1 : length;
+  const rows = Math.max(1, Math.min(length, most));
+  const chunks = shape.length === 0 ? [] : [rows, ...others.map((n) => Math.max(1, n))];
+  const nbytes = elementsOf(chunks) * itemSize;
   const count = total === 0 ? 0 : Math.ceil(length / rows);
-  const rest = shape
-    .slice(1)
-    .map(() => ".0")
-    .join("");
+  const rest = ".0".repeat(others.length);
+  const nameOf = (index: number): string => `${index}${rest}`;
   const position =
     layout.kind === "compact"
       ? layout.position
       : layout.address === undefined
         ? undefined
         : file.positionOf(layout.address);
-  const nameOf = (index: number): string => `${index}${rest}`;
   return {
-    document,
+    document: documentOf(items, chunks, []),
     *names() {
       if (position !== undefined) for (let i = 0; i < count; i++) yield nameOf(i);
     },
@@ -333,4 +286,143 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
       };
     },
   };
+}
+
+interface FilteredChunks {
+  readonly layout: ChunkedLayout;
+  /** The filters of the dataset as Zarr calls them. */
+  readonly filters: readonly JsonObject[];
+  readonly stored: Hdf5Chunks;
+  /** Position of Blosc2 among the filters; -1 without it. */
+  readonly framed: number;
+}
+
+/**
+ * Chunks with filters. A chunk is a part of the file if Zarr's codecs undo its filters. It is made from that part if it is a frame of
+ * Blosc2, is compressed with LZF, or lacks a filter that the document names.
+ */
+class FilteredArray implements ShownArray {
+  readonly document: JsonObject;
+  readonly #items: Items;
+  readonly #given: FilteredChunks;
+  readonly #chunks: readonly number[];
+  readonly #isLzf: boolean;
+  /** The filters of the document. Those applied after Blosc2, mostly a checksum, are undone while reading and not shown. */
+  readonly #shown: readonly JsonObject[];
+  /** The mask of a chunk that lacks only Blosc; no mask if Blosc is not among the filters. */
+  readonly #onlyBlosc: number;
+  #whyFramed: Promise<string | undefined> | undefined;
+
+  constructor(items: Items, given: FilteredChunks) {
+    const { layout, filters, framed } = given;
+    this.#items = items;
+    this.#given = given;
+    this.#chunks = [...layout.chunks, ...items.dims];
+    this.#isLzf = filters.some(({ id }) => id === "lzf");
+    this.#shown = this.#isLzf ? [MADE] : framed < 0 ? filters : filters.slice(0, framed + 1);
+    this.#onlyBlosc = 2 ** filters.findIndex(({ id }) => id === "blosc");
+    this.document = documentOf(items, this.#chunks, this.#shown);
+  }
+
+  *names(): Generator<string> {
+    for (const name of this.#given.stored.keys()) yield name + this.#ending;
+  }
+
+  async why(
+    name: string | undefined,
+    read: (place: Hdf5Chunk) => Promise<Uint8Array>,
+  ): Promise<string | undefined> {
+    if (this.#isLzf) return "its chunks are compressed with LZF (filter 32000), which Zarr does not have";
+    let bare = 0;
+    for (const each of name === undefined ? this.names() : [name])
+      if (![0, this.#onlyBlosc].includes(this.#leftOut(each))) bare++;
+    if (bare > 0)
+      return `${bare} of its ${this.#given.stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
+    const [first] = this.#given.stored.values();
+    if (this.#given.framed < 0 || first === undefined) return undefined;
+    this.#whyFramed ??= read(first).then(async (bytes) => {
+      const { whyFrameEncoded } = await import("../blosc2/hdf5-chunk.ts");
+      const outer = this.#chainOf(this.#given.filters.slice(this.#given.framed + 1));
+      return whyFrameEncoded(await undo(bytes, outer, bytes.length));
+    });
+    return this.#whyFramed;
+  }
+
+  chunk(name: string): Shown | undefined {
+    const place = this.#placeOf(name);
+    if (place === undefined) return undefined;
+    const mask = this.#leftOut(name);
+    const isApplied = (i: number): boolean => ((mask >>> i) & 1) === 0;
+    const applied = this.#given.filters.filter((_, i) => isApplied(i));
+    if (this.#given.framed >= 0 && isApplied(this.#given.framed)) {
+      const inner = this.#shown.filter((_, i) => isApplied(i));
+      const outer = this.#chainOf(applied.slice(inner.length));
+      return { size: undefined, place, make: (bytes) => this.#unframe(name, bytes, inner, outer) };
+    }
+    if (!this.#isLzf && applied.length === this.#given.filters.length) return { size: place.size, place };
+    // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
+    const make = (bytes: Uint8Array): Promise<Uint8Array> => {
+      const to = this.#chainOf(mask === this.#onlyBlosc ? this.#shown.map(withoutCompression) : this.#shown);
+      return encodeAll(bytes, { from: this.#chainOf(applied), to, nbytes: this.#nbytes });
+    };
+    return { size: undefined, place, make };
+  }
+
+  /** Converts a frame of Blosc2. `inner`: the filters of the chunk up to Blosc2; `outer`: those applied after it. */
+  async #unframe(
+    name: string,
+    bytes: Uint8Array,
+    inner: readonly JsonObject[],
+    outer: Chain,
+  ): Promise<Uint8Array> {
+    const nbytes = this.#nbytes;
+    const rows = at(this.#chunks, 0);
+    const present = Math.min(rows, at(this.#items.shape, 0) - Number.parseInt(name, 10) * rows);
+    const typesize = Math.min(255, this.#items.itemSize);
+    const chunk = await unframe(bytes, outer, { nbytes, least: (nbytes / rows) * present, typesize });
+    if (inner.length === this.#shown.length) return chunk;
+    return encodeAll(chunk, { from: this.#chainOf(inner), to: this.#chainOf(this.#shown), nbytes });
+  }
+
+  /** The filters that a chunk lacks, as bits. */
+  #leftOut(name: string): number {
+    const all = 2 ** this.#given.filters.length;
+    if (this.#given.layout.bareEdges && this.#isEdge(name)) return all - 1;
+    return (this.#placeOf(name)?.mask ?? 0) % all;
+  }
+
+  #isEdge(name: string): boolean {
+    const { shape } = this.#items;
+    return name
+      .split(".")
+      .some((index, d) => Number(index) >= Math.floor(at(shape, d) / at(this.#chunks, d)));
+  }
+
+  #placeOf(name: string): Hdf5Chunk | undefined {
+    const ending = this.#ending;
+    return name.endsWith(ending)
+      ? this.#given.stored.get(name.slice(0, name.length - ending.length))
+      : undefined;
+  }
+
+  /** The end of a chunk's name in Zarr: sub-arrays lie in one chunk along their own dimensions. */
+  get #ending(): string {
+    return ".0".repeat(this.#items.dims.length);
+  }
+
+  /** Uncompressed bytes of a chunk. */
+  get #nbytes(): number {
+    return elementsOf(this.#chunks) * this.#items.itemSize;
+  }
+
+  #chainOf(filters: readonly JsonObject[]): Chain {
+    const { numpy, path, shape } = this.#items;
+    const settings = { order: "C", compressor: null, filters, codecs: LZF_CODEC } as const;
+    return v2Chain(parseDType(numpy, path), shape.length, settings, { path, field: "" });
+  }
+}
+
+/** Blosc has chunks of uncompressed bytes, so a chunk that lacks only Blosc becomes one without compression. */
+function withoutCompression(filter: JsonObject): JsonObject {
+  return filter["id"] === "blosc" ? { ...filter, clevel: 0 } : filter;
 }

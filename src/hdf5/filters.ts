@@ -10,7 +10,7 @@ import type { Hdf5Dataset, Hdf5Filter } from "./objects.ts";
 
 /** The filter whose chunks are Blosc2 frames with one chunk. */
 export const BLOSC2 = 32026;
-/** The filter of h5py for LZF, which Zarr does not have: datasets with it are shown without filters. */
+/** The filter of h5py for LZF, which Zarr does not have: the chunks of datasets with it are compressed again. */
 export const LZF = 32000;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];

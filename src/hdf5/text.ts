@@ -44,7 +44,6 @@ interface TextArray {
   readonly chunks: readonly number[];
   /** Number of chunks along the first dimension. */
   readonly count: number;
-  /** Bytes of all texts. */
   readonly textBytes: number;
   readonly why: string;
   make(index: number): Promise<Uint8Array>;

@@ -24,7 +24,7 @@ export interface CallFailure {
 }
 
 /** A call that failed in the worker. */
-export class CallError extends Error {
+class CallError extends Error {
   /** The code of a `SuperchunkError`. */
   readonly code: string | undefined;
 
@@ -48,7 +48,6 @@ interface Port {
   addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
 }
 
-/** Answers calls with the methods of an object. */
 export function answerCalls(port: Port, methods: object): void {
   const running = new Map<number, AbortController>();
   port.addEventListener("message", ({ data }: MessageEvent<Request>) => {

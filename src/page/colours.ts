@@ -19,7 +19,7 @@ const RAMP: readonly (readonly [number, number, number])[] = [
 ];
 
 /** The colour of a share from 0 to 1, as red, green and blue. */
-export function rampAt(share: number): readonly [number, number, number] {
+function rampAt(share: number): readonly [number, number, number] {
   const at = Math.max(0, Math.min(1, share)) * (RAMP.length - 1);
   const i = Math.min(RAMP.length - 2, Math.floor(at));
   const [low = [0, 0, 0], high = [0, 0, 0]] = RAMP.slice(i, i + 2);

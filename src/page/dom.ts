@@ -21,7 +21,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A value, and what it is. */
 export function fact(value: string, what: string): HTMLElement {
   return h("span", {}, h("b", {}, value), ` ${what}`);
 }
@@ -55,7 +54,6 @@ export function saveBlob(blob: Blob, name: string): void {
 
 // Dropped or chosen files and folders, with their paths.
 
-/** Files, with their paths below the dropped folder. */
 export type Files = readonly (readonly [path: string, file: File])[];
 
 /** The files of an `<input type="file">`; of a folder, with paths below it. */

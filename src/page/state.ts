@@ -8,7 +8,7 @@ export interface State {
   readonly more: Readonly<Record<string, string>>;
 }
 
-export function readState(hash: string): State {
+function readState(hash: string): State {
   const {
     archive = "",
     column = "",

@@ -210,8 +210,8 @@ interface Described {
 const DIRECT: ValueConversion = { kind: "direct" };
 const NONE: Logical = { kind: "none" };
 
-function direct(kind: ValueKind, width: number, logical: Logical = NONE, nullable = false): Described {
-  return { leaf: { nullable, kind, width, conversion: DIRECT, logical } };
+function direct(kind: ValueKind, width: number, logical: Logical = NONE): Described {
+  return { leaf: { nullable: false, kind, width, conversion: DIRECT, logical } };
 }
 
 function describeLeaf(dtype: DType, options: SchemaOptions): Described | undefined {

@@ -56,7 +56,7 @@ export async function verifySource(
 }
 
 /** The findings about the archive, together with those about its Zarr array. */
-export function withFindings(report: VerifyReport, beside: readonly Finding[] | undefined): VerifyReport {
+function withFindings(report: VerifyReport, beside: readonly Finding[] | undefined): VerifyReport {
   if (beside === undefined) return report;
   // In a linked carray file, the index follows the chunk. The archive's quick check of its view is replaced by the view's own
   // findings.

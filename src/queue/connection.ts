@@ -31,7 +31,6 @@ export interface JobOutcome {
   readonly failed?: string;
 }
 
-/** BullMQ's module. */
 type QueueModule = typeof import("bullmq");
 
 /** Loads BullMQ. Throws `UNSUPPORTED` if it is not installed. */

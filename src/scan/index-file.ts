@@ -63,7 +63,7 @@ export async function readIndex(
 }
 
 /** Columns of an index. @throws BAD_MAGIC, UNSUPPORTED, CHECKSUM_MISMATCH, BAD_FIELD */
-export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, IndexedColumn>> {
+async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, IndexedColumn>> {
   const start = String.fromCharCode(...bytes.subarray(0, LINE));
   const [line, version, sum] = MAGIC.exec(start) ?? [];
   if (line === undefined)

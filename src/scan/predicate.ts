@@ -32,7 +32,6 @@ export interface Predicate {
 
 /** The known facts of a chunk's values. */
 export interface Bounds {
-  /** Number of values. */
   readonly rows: number;
   /** Number of NaN or NaT among them. */
   readonly nulls: number;

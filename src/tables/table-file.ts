@@ -26,7 +26,6 @@ export interface TableRows {
   lineOf?(row: number): number;
 }
 
-/** A table in a file. */
 export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
@@ -45,7 +44,6 @@ export interface TableFile {
 
 /** Chunks of a file's columns that need no compression. */
 export interface TableChunks {
-  /** Rows of a chunk. */
   readonly rows: number;
   /** The chunk of rows `[first, end)` of a column; undefined if there is none. */
   chunk(

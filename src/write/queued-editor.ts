@@ -151,7 +151,6 @@ export class WaitingRows {
     this.#most = most;
   }
 
-  /** Number of waiting rows of `rowBytes` bytes. */
   count(rowBytes: number): number {
     return this.#bytes === 0 ? 0 : this.#bytes / rowBytes;
   }

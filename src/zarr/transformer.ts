@@ -339,7 +339,6 @@ export interface TransformerSpecification {
   readonly shape: readonly number[];
   /** numpy's type string. */
   readonly dataType: string;
-  /** Shape of a chunk. */
   readonly chunkShape: readonly number[];
   /** Chunks of a shard along each dimension. */
   readonly chunksPerShard: readonly number[];

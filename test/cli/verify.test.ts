@@ -56,6 +56,22 @@ it("what is not supported is not damage: FAILED, exit code 1, and no advice to r
   expect(out).not.toContain("repair");
 });
 
+it("a chunk that is not supported is not damage: the report names it, and the other chunks are checked", async () => {
+  const frame = readFileSync(join(import.meta.dirname, "../../fixtures/blosc2/lz4.b2nd"));
+  // The first chunk follows the header of the frame, whose length is at byte 11. Its last filter is one that does not exist.
+  frame[frame.readUInt32BE(11) + 21] = 200;
+  writeFileSync(at("d.b2nd"), frame);
+  const { code, out } = await runCli(["verify", at("d.b2nd")]);
+  expect(code).toBe(1);
+  expect(out).toMatch(
+    /^FAILED .*24 chunks.*\n {2}error UNSUPPORTED: .*d\.b2nd: chunk 1: .*filter number 200/,
+  );
+  expect(out).toContain("1 not readable");
+  expect(out).not.toContain("repair");
+  const { archives } = JSON.parse((await runCli(["verify", at("d.b2nd"), "--json"])).out);
+  expect(archives).toMatchObject([{ ok: false, findings: [{ code: "UNSUPPORTED", chunk: 1, found: 200 }] }]);
+});
+
 it("a resumed run counts what the report has as the run did that wrote it", async () => {
   await runCli(["create", at("b"), "--dtype", "<i4", "--shape", "10"]);
   await runCli(["link", at("b")]);

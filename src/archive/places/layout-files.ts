@@ -226,7 +226,7 @@ export const ZARR_FEATURE = "zarr";
 /** The write feature of arrays that several writers append to, each with numbers it has reserved. [FG-16] */
 export const SHARED_FEATURE = "shared";
 /** Write features that this library knows. [FZ-09] */
-export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE, SHARED_FEATURE];
+const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE, SHARED_FEATURE];
 /** The two files are read at most this often until they match. */
 const MAX_TRIES = 100;
 

@@ -44,7 +44,7 @@ export function isPlaced(runs: ChunkRuns): runs is PlacedRuns {
 }
 
 /** Number of groups of nearby runs: about as many requests as reading their blocks takes. */
-export function countClusters({ source, length }: ChunkRuns): number {
+function countClusters({ source, length }: ChunkRuns): number {
   let clusters = 0;
   let end = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < source.length; i++) {
@@ -56,7 +56,7 @@ export function countClusters({ source, length }: ChunkRuns): number {
 }
 
 /** Copies the runs `[first, end)` from a chunk's bytes, which start at its byte `base`. */
-export function copyOut(
+function copyOut(
   runs: ChunkRuns,
   [first, end]: readonly [number, number],
   from: Uint8Array,
@@ -76,7 +76,7 @@ export function copyOut(
 
 const PAGE_BITS = 1 << 15;
 
-export class IndexSet {
+class IndexSet {
   readonly #pages = new Map<number, Uint8Array>();
 
   add(index: number): void {

@@ -84,6 +84,12 @@ export async function isArrayFolder(store: ReadableStore, path: string): Promise
   return false;
 }
 
+/** What is wrong with an archive, and what cannot be brought back, as text. */
+interface Losses {
+  readonly problems: string[];
+  readonly lost: string[];
+}
+
 /** Surveys a table: each column is a separate array, with as many rows as the longest. */
 async function surveyTable(
   store: ReadableStore,
@@ -122,7 +128,7 @@ async function surveyTable(
   }
   const [first] = surveys.values();
   const kept = (policy: HolePolicy): RowSpan[] => keptRows(holes, rows, policy);
-  const attrs = await tableAttributes(store, path, problems, lost);
+  const attrs = await tableAttributes(store, path, { problems, lost });
   return {
     dialect: "ctable",
     kind: "table",
@@ -166,7 +172,7 @@ async function tableColumns(
   store: ReadableStore,
   path: string,
   entries: readonly string[],
-  { problems, lost }: { readonly problems: string[]; readonly lost: string[] },
+  { problems, lost }: Losses,
 ): Promise<{ readonly names: readonly string[]; readonly dirs: Readonly<Record<string, string>> }> {
   const key = joinKey(path, "__rootdirs__");
   const bytes = await store.get(key);
@@ -187,8 +193,7 @@ async function tableColumns(
 async function tableAttributes(
   store: ReadableStore,
   path: string,
-  problems: string[],
-  lost: string[],
+  { problems, lost }: Losses,
 ): Promise<JsonObject> {
   try {
     return (await readAttributes(store, joinKey(path, "__attrs__"), {})) ?? {};
@@ -201,21 +206,12 @@ async function tableAttributes(
 }
 
 /** Surveys one file: plain bytes, or a numpy array. */
-export async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
-  const scan = options.scan === true;
-  const head = (await given.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
+async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
   const problems: string[] = [];
   const lost: string[] = [];
-  let store = given;
-  try {
-    store = await withJournal(given, key, head, options);
-  } catch (error) {
-    if (!isFlaw(error)) throw error;
-    problems.push(error.message);
-    lost.push("a change in place that was not finished");
-  }
+  const store = await withSoundJournal(given, key, options, { problems, lost });
   const path = store.describe(key);
-  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
+  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan: options.scan === true });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   const metadata = givenMetadata(metadataObject(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata))
@@ -225,45 +221,25 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       { path, field: "metadata" },
     );
   if (file.lostMetadata) lost.push("the metadata");
-  const isArray = isNumpy(metadata);
-  const dtype: DType = isArray
-    ? parseDType(metadata["dtype"] ?? "|u1", path)
-    : { kind: "uint", itemSize: 1, byteOrder: "none" };
-  const shape = metadata["shape"] as readonly number[] | undefined;
-  const givenBytes = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
-  const found = await findBloscpackChunks(store, file, givenBytes, options);
-  if (found.slots.length === 0 && givenBytes !== 0 && file.header === undefined) {
-    const reasons = found.problems.join("; ").replaceAll(`${path}: `, "");
-    const searched = "a search of the whole file found no chunk: look for a complete copy";
-    const advice = scan === true ? searched : "{scan: true} searches the whole file for chunks";
-    throw new SuperchunkError(
-      /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
-      `it is not an archive, or all its chunks are lost: ${reasons}${reasons.includes("{scan: true}") ? "" : `; ${advice}`}`,
-      { path },
-    );
-  }
+  const { isArray, dtype, order, shape, nbytes } = fileItems(metadata, path);
+  const found = await findBloscpackChunks(store, file, nbytes, options);
+  if (found.slots.length === 0 && nbytes !== 0 && file.header === undefined)
+    throw noChunks(found, { key, path, isScanned: options.scan === true });
   problems.push(...found.problems);
   if (found.unplaced.length > 0) lost.push(`chunks whose position is unknown: ${nameSome(found.unplaced)}`);
-  const order = metadata["order"] === "F" ? "F" : "C";
   const dimensions = shape ?? [Math.floor(bytesOf(found) / dtype.itemSize)];
   const stored = order === "F" ? [...dimensions].reverse() : dimensions;
   const rowBytes = isArray ? elementsOf(stored.slice(1)) * dtype.itemSize : 1;
   const fill = fillOf(dtype, [], options.fill ?? null, { problems, isGiven: options.fill !== undefined });
-  const column: SalvagedColumn = {
-    name: undefined,
-    key,
-    found,
-    rowBytes,
-    fill,
-    ...(await encodingOf(store, found)),
-  };
-  const rows = Math.floor((givenBytes ?? bytesOf(found)) / Math.max(1, rowBytes));
+  const encoding = await encodingOf(store, found);
+  const column: SalvagedColumn = { name: undefined, key, found, rowBytes, fill, ...encoding };
+  const rows = Math.floor((nbytes ?? bytesOf(found)) / Math.max(1, rowBytes));
   const holes = listHoles([column], rows);
-  const header = file.header;
-  const dialect =
-    header?.version === 1 ? "bloscpack-1" : header?.version === 2 ? "bloscpack-2" : "bloscpack-3";
+  const { version } = file.header ?? {};
+  const dialect = version === 1 || version === 2 ? (`bloscpack-${version}` as const) : "bloscpack-3";
+  const hasRows = order === "C" && dimensions.length > 0;
   const kept = (policy: HolePolicy): RowSpan[] => {
-    if (holes.length > 0 && policy !== "fill" && isArray && (order === "F" || dimensions.length === 0))
+    if (holes.length > 0 && policy !== "fill" && isArray && !hasRows)
       throw new SuperchunkError(
         "UNSUPPORTED",
         `the rows of ${order === "F" ? "an array in Fortran order" : "an array without dimensions"} cannot be ${policy === "cut" ? "cut off" : "dropped"}: give {holes: "fill"}`,
@@ -275,7 +251,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     dialect,
     kind: isArray ? "array" : "bytes",
     rows,
-    rowsBefore: givenBytes === undefined ? undefined : rows,
+    rowsBefore: nbytes === undefined ? undefined : rows,
     holes,
     whole: countWhole([column]),
     problems,
@@ -287,8 +263,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     open: (policy) => {
       const spans = kept(policy);
       const sequence = salvagedSequence(store, column, spans);
-      const now =
-        order === "F" || dimensions.length === 0 ? dimensions : [countRows(spans), ...dimensions.slice(1)];
+      const now = hasRows ? [countRows(spans), ...dimensions.slice(1)] : dimensions;
       const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);
       const noted: JsonObject =
         filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };
@@ -297,6 +272,59 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       return showFile({ store: sequence.store, key, dialect, sequence, metadata: value }, options);
     },
   };
+}
+
+/** The store with an interrupted change of the file completed; as it is if its journal is damaged. */
+async function withSoundJournal(
+  store: ReadableStore,
+  key: string,
+  options: SurveyOptions,
+  { problems, lost }: Losses,
+): Promise<ReadableStore> {
+  const head = (await store.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
+  try {
+    return await withJournal(store, key, head, options);
+  } catch (error) {
+    if (!isFlaw(error)) throw error;
+    problems.push(error.message);
+    lost.push("a change in place that was not finished");
+    return store;
+  }
+}
+
+/** The items of a file. `shape` and `nbytes` are undefined if the metadata do not give a shape. */
+interface FileItems {
+  readonly isArray: boolean;
+  readonly dtype: DType;
+  readonly order: "C" | "F";
+  readonly shape: readonly number[] | undefined;
+  readonly nbytes: number | undefined;
+}
+
+function fileItems(metadata: JsonObject, path: string): FileItems {
+  const order = metadata["order"] === "F" ? "F" : "C";
+  const shape = metadata["shape"] as readonly number[] | undefined;
+  const bytes: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
+  if (!isNumpy(metadata)) return { isArray: false, dtype: bytes, order, shape, nbytes: undefined };
+  const dtype = parseDType(metadata["dtype"] ?? "|u1", path);
+  const nbytes = shape && elementsOf(shape) * dtype.itemSize;
+  return { isArray: true, dtype, order, shape, nbytes };
+}
+
+/** The error for a file in which no chunk was found. */
+function noChunks(
+  found: FoundColumn,
+  { key, path, isScanned }: { readonly key: string; readonly path: string; readonly isScanned: boolean },
+): SuperchunkError {
+  const reasons = found.problems.join("; ").replaceAll(`${path}: `, "");
+  const advice = isScanned
+    ? "a search of the whole file found no chunk: look for a complete copy"
+    : "{scan: true} searches the whole file for chunks";
+  return new SuperchunkError(
+    /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
+    `it is not an archive, or all its chunks are lost: ${reasons}${reasons.includes("{scan: true}") ? "" : `; ${advice}`}`,
+    { path },
+  );
 }
 
 /** A file's metadata as stored; if they do not describe an array, with what the caller says. */

@@ -110,7 +110,7 @@ export function decodeBlocks(
 }
 
 /** Returns the part of the chunk that is needed. @throws TRUNCATED if the given bytes do not hold all of it */
-export function checkGiven(
+function checkGiven(
   head: Uint8Array,
   header: ChunkHeader,
   given: Pick<BlockRange, "offset" | "length">,

@@ -12,7 +12,7 @@ import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 // @see https://github.com/Blosc/c-blosc/blob/main/blosc/blosc.c
 
 /** Shorter buffers are stored, and shorter block sizes are raised to this. Bytes. */
-export const MIN_BUFFER = 128 as const;
+const MIN_BUFFER = 128 as const;
 
 const L1_CACHE = 32 * 1024;
 const MAX_SPLIT_UNIT = 256 * 1024;

@@ -142,7 +142,7 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
  * Calls `take` with the compressed chunk; returns undefined if it would not be smaller than the stored one. The chunk
  * is already in `out` if that has room for a stored chunk. Otherwise it is in a kernel's memory, and must be copied.
  */
-export function encodeSettled<T>(
+function encodeSettled<T>(
   data: Uint8Array,
   settings: EncodeSettings,
   take: (chunk: Uint8Array) => T,

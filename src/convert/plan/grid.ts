@@ -196,7 +196,6 @@ export function shardCells(shards: ShardGrid, index: number): CellRange {
   return { first, end: first + (position === along - 1 ? lastCount : capacity) };
 }
 
-/** Position of shard `index` in the grid of shards. */
 export function shardPosition(shards: ShardGrid, index: number): number[] {
   return unravel(index, shards.grid);
 }
@@ -220,7 +219,7 @@ export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): numb
 }
 
 /** Number of cells along each axis, in stored axis order. */
-export function cellCounts(cells: CellGrid): number[] {
+function cellCounts(cells: CellGrid): number[] {
   return cells.shape.map((n, i) => (i < cells.axis ? n : i === cells.axis ? cells.along : 1));
 }
 

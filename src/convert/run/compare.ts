@@ -71,7 +71,7 @@ export async function compareStreams(
 }
 
 /** First byte in which two streams differ, regardless of how they are cut; undefined if they are the same. */
-export async function firstDifference(
+async function firstDifference(
   left: AsyncIterable<Uint8Array>,
   right: AsyncIterable<Uint8Array>,
 ): Promise<number | undefined> {

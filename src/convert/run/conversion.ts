@@ -16,20 +16,14 @@ import {
 } from "../pipeline.ts";
 import { digestOf } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
-import {
-  type ConversionIdentity,
-  ConversionRecord,
-  conflict,
-  deleteTree,
-  emptyDestination,
-  recordKey,
-} from "./destination.ts";
-import { HANDED, type Helpers, parseDescribed } from "./helpers.ts";
+import { ConversionRecord, conflict, deleteTree, emptyDestination, recordKey } from "./destination.ts";
+import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
   failuresOf,
   Outcomes,
   type RunContext,
+  type RunSettings,
   runMember,
   runSource,
   type SourceOutcome,
@@ -111,115 +105,189 @@ interface Prepared {
   readonly error?: unknown;
 }
 
-/** One run of `convert`. */
-export interface Conversion {
-  convert(isTaken: boolean): Promise<void>;
-  result(seconds: number): ConvertResult;
+/** What is done of a conversion, as it is reported: bytes of the only source, or archives of a tree. */
+class ConversionProgress {
+  readonly #sources: SourceList;
+  readonly #onProgress: ConvertOptions["onProgress"];
+  /** Done parts of the sources under way, by index. */
+  readonly #fractions = new Map<number, number>();
+  #done = 0;
+
+  constructor(sources: SourceList, onProgress: ConvertOptions["onProgress"]) {
+    this.#sources = sources;
+    this.#onProgress = onProgress;
+  }
+
+  /** Takes the progress of one source in uncompressed bytes. Files and folders of a tree count as wholes. */
+  of(index: number, isHierarchy: boolean): RunSettings["onProgress"] {
+    if (!this.#sources.isTree) return (done, total, label) => this.#onProgress?.({ done, total, label });
+    if (!isHierarchy) return () => undefined;
+    return (done, total) => {
+      // A source counts as done only once it is published.
+      this.#fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
+      this.#report(index);
+    };
+  }
+
+  /** Counts a source as done, converted or not. */
+  advance(index: number): void {
+    this.#done++;
+    this.#fractions.delete(index);
+    if (this.#sources.isTree) this.#report(index);
+  }
+
+  #report(index: number): void {
+    const { items } = this.#sources;
+    const done = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, this.#done);
+    this.#onProgress?.({ done, total: items.length, label: at(items, index).path, unit: "archives" });
+  }
 }
 
-/** `helpers` are other threads, which take a share of very many sources. */
-export function conversionOf(
-  target: Target,
-  destination: Destination,
-  sources: SourceList,
-  asked: ConvertOptions,
-  helpers?: Helpers,
-): Conversion {
-  const { store, path: root = "" } = destination;
-  const { items, isTree } = sources;
-  const options = isTree ? { ...asked, skipFailed: true } : asked;
-  const batch =
-    isTree && target.isHierarchy && store.sync !== undefined ? new BatchPublisher(store) : undefined;
-  const direct = publishDirectly(store);
-  const context: RunContext = { target, store, options, publisher: batch ?? direct };
-  const outcomes = new Outcomes();
-  const fractions = new Map<number, number>();
-  let [authorised, doneCount] = [0, 0];
+/** One run of `convert`. */
+export class Conversion {
+  readonly #target: Target;
+  readonly #destination: Destination;
+  readonly #sources: SourceList;
+  readonly #options: ConvertOptions;
+  readonly #helpers: Helpers | undefined;
+  /** Publishes the documents of many small sources together; undefined if each is published alone. */
+  readonly #batch: BatchPublisher | undefined;
+  readonly #context: RunContext;
+  readonly #outcomes = new Outcomes();
+  readonly #progress: ConversionProgress;
+  /** Sources whose places are recorded as ours, if they were free. */
+  #authorised = 0;
 
-  async function convert(isTaken: boolean): Promise<void> {
+  /** `helpers` are other threads, which take a share of very many sources. */
+  constructor(
+    target: Target,
+    destination: Destination,
+    sources: SourceList,
+    asked: ConvertOptions,
+    helpers?: Helpers,
+  ) {
+    const { store } = destination;
+    const { isTree } = sources;
+    const isBatched = isTree && target.isHierarchy && store.sync !== undefined;
+    this.#target = target;
+    this.#destination = destination;
+    this.#sources = sources;
+    this.#options = isTree ? { ...asked, skipFailed: true } : asked;
+    this.#helpers = helpers;
+    this.#batch = isBatched ? new BatchPublisher(store) : undefined;
+    const publisher = this.#batch ?? publishDirectly(store);
+    this.#context = { target, store, options: this.#options, publisher };
+    this.#progress = new ConversionProgress(sources, asked.onProgress);
+  }
+
+  /** The folder of a hierarchy, or the file or folder of the only source. */
+  get #root(): string {
+    return this.#destination.path ?? "";
+  }
+
+  async convert(isTaken: boolean): Promise<void> {
+    const { isHierarchy } = this.#target;
+    const { items, isTree } = this.#sources;
     const [item] = items;
     // A source that cannot be planned must not cost what is at the destination.
-    const only = isTree || item === undefined ? undefined : await plan(0, item);
-    const identity = {
-      sources: sources.names,
-      options: { ...target.settings(options), ...damagedSetting(options) },
-    };
-    const record = await takeDestination(isTaken, identity, only);
+    const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
+    const record = await this.#takeDestination(isTaken, only);
     try {
-      await convertAll(only, record);
+      await this.#convertAll(only, record);
     } catch (error) {
-      const isOver = !target.isHierarchy && !isTree && isSkippable(error, options.signal);
+      const isOver = !isHierarchy && !isTree && isSkippable(error, this.#options.signal);
       // Record what was done for a resumed run. Only the first error is thrown.
-      if (!target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
+      if (!isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
-    if (isTree && target.isHierarchy && !outcomes.areAllFailed) await publishFolders();
+    if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     await record.end();
   }
 
+  result(seconds: number): ConvertResult {
+    const { items, isTree } = this.#sources;
+    const isNamed = isTree && this.#target.isHierarchy;
+    return this.#outcomes.result(items, { isNamed, verified: this.#options.verify === true, seconds });
+  }
+
+  /** Prepares the destination, and writes the record there. Throws `CONFLICT`. */
+  async #takeDestination(isTaken: boolean, only: Prepared | undefined): Promise<ConversionRecord> {
+    const { isHierarchy } = this.#target;
+    const { store } = this.#destination;
+    const { resume = false, overwrite = false, signal } = this.#options;
+    const root = this.#root;
+    const key = recordKey(root, isHierarchy);
+    if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
+      throw conflict(
+        store.describe(root),
+        "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
+      );
+    const settings = { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) };
+    const identity = { sources: this.#sources.names, options: settings };
+    const record = await ConversionRecord.open(store, key, identity, { resume, destination: root });
+    if (!isHierarchy) return record;
+    if (isTaken && resume && !record.isResumed)
+      throw conflict(
+        store.describe(root),
+        "found no unfinished conversion to --resume; the destination was finished, or something else made it",
+      );
+    const fingerprint = only?.planned?.fingerprint;
+    if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
+    if (isTaken && !resume) await emptyDestination(store, root, signal);
+    await record.write({ signal });
+    return record;
+  }
+
   /** Converts the sources: in this thread, and very many also by helpers. */
-  async function convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
-    const { jobs = SOURCES_AT_ONCE, signal } = options;
-    const { count, leastSources } = helpers ?? { count: 0, leastSources: 0 };
-    const helperCount = batch !== undefined && items.length >= leastSources ? count : 0;
-    const most = target.isHierarchy ? jobs : 1;
+  async #convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
+    const { items } = this.#sources;
+    const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
+    const { count, leastSources } = this.#helpers ?? { count: 0, leastSources: 0 };
+    const helperCount = this.#batch !== undefined && items.length >= leastSources ? count : 0;
+    const most = this.#target.isHierarchy ? jobs : 1;
     const atOnce = Math.ceil(most / (helperCount + 1));
     const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
-      mapAhead(sources, OPENED_AHEAD, ([index, each]) => prepareOne(index, each));
+      mapAhead(sources, OPENED_AHEAD, ([index, each]) => this.#prepare(index, each));
     const here = (
       prepared: Iterable<Prepared> | AsyncIterable<Prepared>,
       limit: number,
       outer: AbortSignal | undefined,
-    ): Promise<void> => runPooled(prepared, limit, (each, inner) => convertOne(each, record, inner), outer);
+    ): Promise<void> =>
+      runPooled(prepared, limit, (each, inner) => this.#convertOne(each, record, inner), outer);
     if (only !== undefined) return here([only], most, signal);
     const queue = items.entries();
     const left: [number, SourceItem][] = [];
     const hands = Array.from({ length: helperCount + 1 }, (_, hand) => async (inner: AbortSignal) => {
       // This thread does what a helper cannot, with the same concurrency.
-      if (hand > 0 && (await handOut(queue, left, record, inner))) return;
+      if (hand > 0 && (await this.#handOut({ queue, left, record }, inner))) return;
       await here(prepare(queue), atOnce, inner);
-      await batch?.finish(inner);
+      await this.#batch?.finish(inner);
     });
     await runPooled(hands, hands.length, (work, inner) => work(inner), signal);
     await here(prepare(left), most, signal);
   }
 
-  /**
-   * Hands sources to a helper until none are left; those that it does not take are added to `left`. Returns false if it takes few.
-   */
-  async function handOut(
-    queue: Iterator<[number, SourceItem]>,
-    left: [number, SourceItem][],
-    record: ConversionRecord,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const helper = await helpers?.start(record.isResumed);
+  /** Hands sources to a helper until none are left. Returns false if it takes few. */
+  async #handOut(sources: SharedSources, signal: AbortSignal): Promise<boolean> {
+    const { record, left } = sources;
+    const helper = await this.#helpers?.start(record.isResumed);
     if (helper === undefined) return false;
     let isOver = false;
     let isWorthIt = true;
     const hand = async (_: number, inner: AbortSignal): Promise<void> => {
       while (!isOver && isWorthIt && !inner.aborted) {
+        const handed = nextToHand(sources);
+        isOver ||= handed.length < HANDED;
+        const asked = handed.map(({ item: { node }, found }) => ({
+          node,
+          found,
+          begun: record.begunAs(node),
+        }));
+        const outcomes = await helper.run(asked, this.#outcomes.isConsolidated, inner);
         let taken = 0;
-        const handed: (readonly [index: number, item: SourceItem, found: FoundAt])[] = [];
-        while (!isOver && handed.length < HANDED) {
-          const { value, done } = queue.next();
-          if (done === true) isOver = true;
-          else if (value[1].found === undefined) left.push(value);
-          else handed.push([...value, value[1].found]);
-        }
-        const sources = handed.map(([, { node }, found]) => ({ node, found, begun: record.begunAs(node) }));
-        const made = await helper.run(sources, outcomes.isConsolidated, inner);
-        for (const [place, [index, item]] of handed.entries()) {
-          const { fingerprint, done, error } = made[place] ?? {};
-          if (fingerprint !== undefined) record.begin(item.node, fingerprint);
-          if (error !== undefined) fail(index, item, unpackError(error));
-          else if (done === undefined) {
-            left.push([index, item]);
-            continue;
-          } else outcomes.addConverted(index, item, { ...done, described: parseDescribed(done.described) });
-          taken++;
-          advance(index, item);
-        }
+        for (const [place, { index, item }] of handed.entries())
+          if (this.#takeOutcome(index, item, outcomes[place] ?? {}, record)) taken++;
+          else left.push([index, item]);
         isWorthIt &&= 2 * taken >= HANDED;
         if (record.isDue) await record.write({ durable: false, signal: inner });
       }
@@ -230,136 +298,112 @@ export function conversionOf(
     return isOver;
   }
 
-  /** Prepares the destination, and writes the record there. Throws `CONFLICT`. */
-  async function takeDestination(
-    isTaken: boolean,
-    identity: ConversionIdentity,
-    only: Prepared | undefined,
-  ): Promise<ConversionRecord> {
-    const { isHierarchy } = target;
-    const { resume = false, overwrite = false, signal } = options;
-    const key = recordKey(root, isHierarchy);
-    if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
-      throw conflict(
-        store.describe(root),
-        "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
-      );
-    const record = await ConversionRecord.open(store, key, identity, { resume, destination: root });
-    if (isHierarchy) {
-      if (isTaken && resume && !record.isResumed)
-        throw conflict(
-          store.describe(root),
-          "found no unfinished conversion to --resume; the destination was finished, or something else made it",
-        );
-      const fingerprint = only?.planned?.fingerprint;
-      if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
-      if (isTaken && !resume) await emptyDestination(store, root, signal);
-      await record.write({ signal });
-    }
-    return record;
+  /** Takes what became of a source at a helper; false if it was left to this thread. */
+  #takeOutcome(
+    index: number,
+    item: SourceItem,
+    { fingerprint, done, error }: HandedOutcome,
+    record: ConversionRecord,
+  ): boolean {
+    if (fingerprint !== undefined) record.begin(item.node, fingerprint);
+    if (error !== undefined) this.#fail(index, item, unpackError(error));
+    else if (done === undefined) return false;
+    else this.#outcomes.addConverted(index, item, { ...done, described: parseDescribed(done.described) });
+    this.#progress.advance(index);
+    return true;
   }
 
-  async function plan(index: number, item: SourceItem): Promise<Prepared> {
-    const place = placeAt(destination, item.node, items.length);
-    return { index, item, planned: await planItem(item, place, target, options) };
+  async #plan(index: number, item: SourceItem): Promise<Prepared> {
+    const place = placeAt(this.#destination, item.node, this.#sources.items.length);
+    return { index, item, planned: await planItem(item, place, this.#target, this.#options) };
   }
 
-  async function prepareOne(index: number, item: SourceItem): Promise<Prepared> {
+  async #prepare(index: number, item: SourceItem): Promise<Prepared> {
     try {
-      return await plan(index, item);
+      return await this.#plan(index, item);
     } catch (error) {
       return { index, item, error };
     }
   }
 
-  async function convertOne(
-    prepared: Prepared,
-    record: ConversionRecord,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #convertOne(prepared: Prepared, record: ConversionRecord, signal: AbortSignal): Promise<void> {
+    const { isHierarchy } = this.#target;
     const { index, item, planned, error } = prepared;
     const { path, node } = item;
     try {
-      if (!target.isHierarchy) await authorise(index, record);
+      if (!isHierarchy) await this.#authorise(index, record);
       if (planned === undefined) throw error;
       const { run, fingerprint } = planned;
-      if (record.isDone(node, fingerprint, path)) outcomes.add(index, { path, node, status: "kept" });
+      if (record.isDone(node, fingerprint, path)) this.#outcomes.add(index, { path, node, status: "kept" });
       else {
-        const { result, failed } = target.isHierarchy
-          ? await convertInHierarchy(prepared, run, record, signal)
-          : await convertBeside(prepared, run, record, signal);
-        if (!target.isHierarchy) record.finish(node, fingerprint);
+        const { result, failed } = isHierarchy
+          ? await this.#convertInHierarchy(prepared, planned, record, signal)
+          : await this.#convertBeside(prepared, run, record, signal);
+        if (!isHierarchy) record.finish(node, fingerprint);
         const failures = failuresOf(failed);
-        const isListed = target.isHierarchy && isTree;
+        const isListed = isHierarchy && this.#sources.isTree;
         const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
-        outcomes.addConverted(index, item, { result, failures, described, nodes: described.length });
+        this.#outcomes.addConverted(index, item, { result, failures, described, nodes: described.length });
       }
     } catch (failure) {
-      fail(index, item, failure);
+      this.#fail(index, item, failure);
     }
-    await batch?.flushIfFull();
-    advance(index, item);
+    await this.#batch?.flushIfFull();
+    this.#progress.advance(index);
   }
 
   /** Records the failure of one source of many; throws errors that end the conversion. */
-  function fail(index: number, { path, node }: SourceItem, failure: unknown): void {
-    options.signal?.throwIfAborted();
-    if (!isTree) throw failure;
-    outcomes.add(index, { path, node, status: "failed", ...failureOf(failure, path) });
-  }
-
-  function advance(index: number, { path }: SourceItem): void {
-    doneCount++;
-    fractions.delete(index);
-    if (isTree) progress(path);
+  #fail(index: number, { path, node }: SourceItem, failure: unknown): void {
+    this.#options.signal?.throwIfAborted();
+    if (!this.#sources.isTree) throw failure;
+    this.#outcomes.add(index, { path, node, status: "failed", ...failureOf(failure, path) });
   }
 
   /**
    * Converts a source in a hierarchy that belongs wholly to this conversion. If one of many sources is damaged, nothing of it
    * is left.
    */
-  async function convertInHierarchy(
-    { index, item, planned }: Prepared,
-    run: SourceRun,
+  async #convertInHierarchy(
+    { index, item: { node } }: Prepared,
+    { run, fingerprint }: PlannedSource,
     record: ConversionRecord,
     signal: AbortSignal,
   ): Promise<SourceOutcome> {
-    const { node } = item;
-    const fingerprint = planned?.fingerprint ?? "";
+    const { isTree } = this.#sources;
     const before = !record.isResumed ? "nothing" : record.begunAs(node) === fingerprint ? "ours" : "other";
     record.begin(node, fingerprint);
     if (isTree && record.isDue) await record.write({ durable: false, signal });
-    return runMember(run, context, {
-      key: joinKey(root, node),
-      batch,
+    return runMember(run, this.#context, {
+      key: joinKey(this.#root, node),
+      batch: this.#batch,
       before,
       signal,
       isLeftOut: isTree,
-      onProgress: progressOf(index),
+      onProgress: this.#progress.of(index, true),
     });
   }
 
   /** Converts a source to its own file or folder; if it fails, nothing of it is left. */
-  async function convertBeside(
-    { index, item }: Prepared,
+  async #convertBeside(
+    { index, item: { node } }: Prepared,
     run: SourceRun,
     record: ConversionRecord,
     signal: AbortSignal,
   ): Promise<SourceOutcome> {
-    if (record.isLeftover(item.node)) {
+    const { store } = this.#destination;
+    if (record.isLeftover(node)) {
       for (const { root } of run.arrays)
         for (const key of [root, hiddenKey(root)]) await deleteAt(store, key);
-      record.clear(item.node);
+      record.clear(node);
     }
     const made = (await run.claim?.(store)) ?? [];
-    const settings = {
-      keep: "nothing",
-      discard: (path: string) => discard(path),
-      signal,
-      onProgress: progressOf(index),
-    } as const;
     try {
-      return await runSource(run, context, settings);
+      return await runSource(run, this.#context, {
+        keep: "nothing",
+        discard: (key) => deleteTree(store, key, new Set()),
+        signal,
+        onProgress: this.#progress.of(index, false),
+      });
     } catch (error) {
       // Only the first error is thrown.
       for (const key of made) await deleteAt(store, key).catch(() => undefined);
@@ -371,64 +415,60 @@ export function conversionOf(
    * Records for this and the next sources that anything at their places from now on is ours, if nothing is there now: a later run
    * may then delete what this one leaves unfinished. The steps grow, so that with many sources the record is not written for each.
    */
-  async function authorise(index: number, record: ConversionRecord): Promise<void> {
+  async #authorise(index: number, record: ConversionRecord): Promise<void> {
+    const { items } = this.#sources;
     // Includes the next source: it may begin before the end of this one is recorded.
-    if (index + 1 < authorised || authorised === items.length) return;
+    if (index + 1 < this.#authorised || this.#authorised === items.length) return;
     const end = Math.min(items.length, index + 1 + Math.max(1, Math.floor(index / STEPS)));
-    const { ending = "" } = target;
-    for (const { node } of items.slice(authorised, end)) {
-      const key = joinKey(root, node);
-      const isOurs =
-        record.isLeftover(node) ||
-        !(
-          (await isTaken(store, key)) ||
-          (node !== "" && ending !== "" && (await isTaken(store, `${key}${ending}`)))
-        );
-      if (isOurs) record.begin(node, "");
-    }
-    authorised = end;
+    for (const { node } of items.slice(this.#authorised, end))
+      if (record.isLeftover(node) || !(await this.#isTaken(node))) record.begin(node, "");
+    this.#authorised = end;
     await record.write();
   }
 
-  async function discard(key: string): Promise<void> {
-    await batch?.forget(key);
-    await deleteTree(store, key, new Set());
-  }
-
-  function progressOf(index: number): (done: number, total: number, label: string) => void {
-    const { onProgress } = options;
-    if (!isTree) return (done, total, label) => onProgress?.({ done, total, label });
-    const { path } = at(items, index);
-    // Files and folders count as wholes.
-    if (!target.isHierarchy) return () => undefined;
-    return (done, total) => {
-      // A source counts as done only once it is published.
-      fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
-      progress(path);
-    };
-  }
-
-  function progress(label: string): void {
-    const under = [...fractions.values()].reduce((total, fraction) => total + fraction, 0);
-    options.onProgress?.({ done: doneCount + under, total: items.length, label, unit: "archives" });
+  /** True if something is at the place of a source, with or without the ending of the format. */
+  async #isTaken(node: string): Promise<boolean> {
+    const { store } = this.#destination;
+    const { ending = "" } = this.#target;
+    const key = joinKey(this.#root, node);
+    if (await isTaken(store, key)) return true;
+    return node !== "" && ending !== "" && (await isTaken(store, `${key}${ending}`));
   }
 
   /** Publishes what waits, and a group for each folder that contains a converted source; the root last. */
-  function publishFolders(): Promise<void> {
-    const { signal } = options;
-    return outcomes.publishFolders(async (node, document) => {
-      if (node === "") await batch?.finish(signal);
-      const publisher = node === "" ? direct : context.publisher;
-      return publisher.putDocument(joinKey(root, node, "zarr.json"), document, signal);
+  #publishFolders(): Promise<void> {
+    const { signal } = this.#options;
+    const direct = publishDirectly(this.#destination.store);
+    return this.#outcomes.publishFolders(async (node, document) => {
+      if (node === "") await this.#batch?.finish(signal);
+      const publisher = node === "" ? direct : this.#context.publisher;
+      return publisher.putDocument(joinKey(this.#root, node, "zarr.json"), document, signal);
     });
   }
+}
 
-  function result(seconds: number): ConvertResult {
-    const isNamed = isTree && target.isHierarchy;
-    return outcomes.result(items, { isNamed, verified: options.verify === true, seconds });
+/** The sources of a conversion, from which this thread and helpers take. */
+interface SharedSources {
+  readonly queue: Iterator<[number, SourceItem]>;
+  /** Sources that only this thread can convert. */
+  readonly left: [number, SourceItem][];
+  readonly record: ConversionRecord;
+}
+
+/** The next sources for a helper: those that were found by a search. Others are left to this thread. */
+function nextToHand({
+  queue,
+  left,
+}: SharedSources): { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] {
+  const handed = [];
+  while (handed.length < HANDED) {
+    const { value, done } = queue.next();
+    if (done === true) break;
+    const [index, item] = value;
+    if (item.found === undefined) left.push(value);
+    else handed.push({ index, item, found: item.found });
   }
-
-  return { convert, result };
+  return handed;
 }
 
 /** True for the failure of a source; false for errors that end a conversion and let a later run resume it. */

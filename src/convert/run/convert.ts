@@ -48,7 +48,7 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { conversionOf, placeAt, planSource, type SourceList } from "./conversion.ts";
+import { Conversion, placeAt, planSource, type SourceList } from "./conversion.ts";
 import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
@@ -76,7 +76,7 @@ export async function convertWith(
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options);
-  const run = conversionOf(target, destination, sources, options, helpers);
+  const run = new Conversion(target, destination, sources, options, helpers);
   await run.convert(isTaken);
   return run.result((performance.now() - started) / 1000);
 }

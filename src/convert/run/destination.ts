@@ -5,7 +5,7 @@
  * folder. It says what is being converted, and how far that got. Knows stores; must not know archives.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
+import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
@@ -170,10 +170,7 @@ export async function readRecord(store: ReadableStore, key: string): Promise<Jso
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
   try {
-    const stored = parseJson(bytes, store.describe(key));
-    return typeof stored === "object" && stored !== null && !Array.isArray(stored)
-      ? (stored as JsonObject)
-      : {};
+    return objectOf(parseJson(bytes, store.describe(key)));
   } catch (error) {
     if (isSuperchunkError(error) && error.isDamage) return {};
     throw error;

@@ -106,7 +106,7 @@ export async function runSource(
   settings: RunSettings,
 ): Promise<SourceOutcome> {
   const started = performance.now();
-  const execution = executionOf(run, context, settings);
+  const execution = new Execution(run, context, settings);
   const take = (step: Step, signal: AbortSignal): Promise<void> => execution.take(step, signal);
   try {
     await runPooled(execution.steps(), TASKS_AT_ONCE, take, settings.signal);
@@ -152,22 +152,33 @@ export async function runMember(
 }
 
 /** Runs the tasks of a source, and publishes what they made. */
-function executionOf(source: SourceRun, context: RunContext, settings: RunSettings) {
-  const states: ArrayState[] = [];
-  const notes: string[] = [];
-  const total = source.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
-  let [done, written] = [0, 0];
+class Execution {
+  readonly #source: SourceRun;
+  readonly #context: RunContext;
+  readonly #settings: RunSettings;
+  readonly #states: ArrayState[] = [];
+  readonly #notes: string[] = [];
+  /** Uncompressed bytes done, of `total`. */
+  #done = 0;
+  readonly #total: number;
 
-  async function* steps(): AsyncGenerator<Step> {
-    for (const run of source.arrays) {
-      const state = await begin(run);
-      for await (const task of run.tasks(settings.signal)) yield { state, task };
+  constructor(source: SourceRun, context: RunContext, settings: RunSettings) {
+    this.#source = source;
+    this.#context = context;
+    this.#settings = settings;
+    this.#total = source.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
+  }
+
+  async *steps(): AsyncGenerator<Step> {
+    for (const run of this.#source.arrays) {
+      const state = await this.#begin(run);
+      for await (const task of run.tasks(this.#settings.signal)) yield { state, task };
       yield { state, task: undefined };
     }
   }
 
-  async function begin(run: ArrayRun): Promise<ArrayState> {
-    const { target, store, options, publisher } = context;
+  async #begin(run: ArrayRun): Promise<ArrayState> {
+    const { target, store, options, publisher } = this.#context;
     const held = holdDocuments(store, {
       isDocument: target.isDocument,
       hidesFiles: options.verify === true && target.ending !== undefined,
@@ -178,7 +189,7 @@ function executionOf(source: SourceRun, context: RunContext, settings: RunSettin
       run,
       store: held,
       pending: new Set(),
-      isFinished: settings.keep !== "nothing" && (await isComplete(run)),
+      isFinished: this.#settings.keep !== "nothing" && (await this.#isComplete(run)),
       isPublished: false,
       done: 0,
       shards: 0,
@@ -186,53 +197,50 @@ function executionOf(source: SourceRun, context: RunContext, settings: RunSettin
       counts: { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 },
       error: undefined,
     };
-    states.push(state);
+    this.#states.push(state);
     return state;
   }
 
   /** True if the array's documents exist, complete. */
-  async function isComplete({ documents }: ArrayRun): Promise<boolean> {
-    const { store } = context;
+  async #isComplete({ documents }: ArrayRun): Promise<boolean> {
+    const { store } = this.#context;
     for (const { key, bytes } of documents)
-      if (!isEqual(await store.get(key, { signal: settings.signal }), bytes)) return false;
+      if (!isEqual(await store.get(key, { signal: this.#settings.signal }), bytes)) return false;
     return documents.length > 0;
   }
 
   /** Runs a step. The failure of an array that may be skipped is kept until the end of the array. */
-  async function take({ state, task }: Step, signal: AbortSignal): Promise<void> {
+  async take({ state, task }: Step, signal: AbortSignal): Promise<void> {
     if (task !== undefined && state.error !== undefined) return;
-    const work = task === undefined ? end(state, signal) : make(state, task, signal);
+    const work = task === undefined ? this.#end(state, signal) : this.#make(state, task, signal);
     if (task !== undefined) state.pending.add(work);
     try {
       await work;
     } catch (error) {
       signal.throwIfAborted();
-      if (!source.skipsFailed) throw error;
+      if (!this.#source.skipsFailed) throw error;
       state.error ??= assertSkippable(error);
     } finally {
       state.pending.delete(work);
     }
   }
 
-  async function make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
+  async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
     const { run, counts } = state;
-    const { store, target, options } = context;
-    const { keep } = settings;
-    const mayBeThere = state.isFinished || (run.keepsTasks && keep === "tasks");
-    const isThere =
-      keep === "receipts" || (mayBeThere && (await store.stat(task.key, { signal })) !== undefined);
+    const { target, options } = this.#context;
+    const isThere = await this.#isThere(state, task, signal);
     if (state.isFinished && !isThere) return;
     if (isThere) {
       state.kept++;
-      advance(state, task.nbytes);
+      this.#advance(state, task.nbytes);
     } else {
       const isMade = await run.run(task, {
         store: state.store.store,
         encoder: options.encoder ?? encodeHere,
         signal,
         counts,
-        advance: (nbytes) => advance(state, nbytes),
-        note: (text) => void notes.push(text),
+        advance: (nbytes) => this.#advance(state, nbytes),
+        note: (text) => void this.#notes.push(text),
       });
       if (!isMade) return;
       // Another task may fail before this array ends, and its file has its final name already.
@@ -241,36 +249,44 @@ function executionOf(source: SourceRun, context: RunContext, settings: RunSettin
     if (run.keepsTasks) state.shards++;
   }
 
+  /** True if an earlier run made the object of a task. */
+  async #isThere({ run, isFinished }: ArrayState, { key }: Task, signal: AbortSignal): Promise<boolean> {
+    const { keep } = this.#settings;
+    if (keep === "receipts") return true;
+    if (!isFinished && !(run.keepsTasks && keep === "tasks")) return false;
+    return (await this.#context.store.stat(key, { signal })) !== undefined;
+  }
+
   /** Ends an array whose tasks have all started: waits for them, compares, publishes. */
-  async function end(state: ArrayState, signal: AbortSignal): Promise<void> {
+  async #end(state: ArrayState, signal: AbortSignal): Promise<void> {
     await Promise.allSettled(state.pending);
     if (state.error !== undefined) return;
     signal.throwIfAborted();
     const { run, store } = state;
-    const { verify } = context.options;
     if (!state.isFinished)
       for (const { key, bytes } of run.documents) await store.store.put(key, bytes, { signal });
     try {
-      if (verify === true) await run.compare(store.store, signal);
+      if (this.#context.options.verify === true) await run.compare(store.store, signal);
     } catch (error) {
       await store.discard().catch(() => undefined); // only the first error is thrown
       throw error;
     }
     await store.publish(signal);
     state.isPublished = true;
-    advance(state, run.nbytes - state.done);
+    this.#advance(state, run.nbytes - state.done);
   }
 
-  function advance(state: ArrayState, nbytes: number): void {
+  #advance(state: ArrayState, nbytes: number): void {
+    const { run } = state;
     state.done += nbytes;
-    done += nbytes;
-    if (nbytes > 0 || state.run.nbytes === 0) settings.onProgress(done, total, state.run.path);
+    this.#done += nbytes;
+    if (nbytes > 0 || run.nbytes === 0) this.#settings.onProgress(this.#done, this.#total, run.path);
   }
 
   /** Removes what was made: files that have their final names, and incomplete folders. */
-  async function undo(): Promise<void> {
-    const { store, target } = context;
-    for (const { run, store: held, isPublished } of states) {
+  async undo(): Promise<void> {
+    const { store, target } = this.#context;
+    for (const { run, store: held, isPublished } of this.#states) {
       await held.discard();
       if (target.ending === undefined) {
         if (!isPublished) await deleteAt(store, run.root);
@@ -279,53 +295,49 @@ function executionOf(source: SourceRun, context: RunContext, settings: RunSettin
   }
 
   /** Removes skipped arrays, and publishes the groups. */
-  async function finish(started: number): Promise<SourceOutcome> {
-    const { publisher, options } = context;
-    const { signal } = settings;
-    const failed = [...source.failed];
-    for (const { run, error } of states) {
+  async finish(started: number): Promise<SourceOutcome> {
+    const failed = [...this.#source.failed];
+    for (const { run, error } of this.#states) {
       if (error === undefined) continue;
       failed.push({ path: run.node, source: run.path, error: assertSkippable(error) });
-      await settings.discard(run.node);
+      await this.#settings.discard(run.node);
     }
-    const left = new Set(failed.map(({ path }) => path));
-    const groups = source.groups(left);
-    for (const { key, bytes } of groups) written += await publisher.putDocument(key, bytes, signal);
-    const whole = states.filter(({ error }) => error === undefined);
-    const sum = (pick: (state: ArrayState) => number): number =>
-      whole.reduce((total, state) => total + pick(state), 0);
-    const odd = sum(({ counts }) => counts.oddTypesize);
-    return {
-      failed,
-      result: {
-        arrays: sum(({ run }) => run.arrays),
-        groups: groups.length,
-        chunksCopied: sum(({ counts }) => counts.copied),
-        chunksPadded: sum(({ counts }) => counts.padded),
-        chunksRecoded: sum(({ counts }) => counts.recoded),
-        ...restreamedIn(sum(({ counts }) => counts.restreamed ?? 0)),
-        shards: sum(({ shards }) => shards),
-        shardsKept: sum(({ kept }) => kept),
-        bytesWritten: written + sum(({ store }) => store.written()),
-        nbytes: sum(({ run }) => run.nbytes),
-        seconds: (performance.now() - started) / 1000,
-        verified: options.verify === true,
-        notes: [
-          ...source.notes,
-          ...whole.flatMap(({ run }) => run.notes),
-          ...notes,
-          ...(odd === 0
-            ? []
-            : [
-                `chunks whose header has another typesize than their items have bytes are copied as they are: ${odd}`,
-              ]),
-        ],
-        renamed: source.plan.renamed,
-      },
-    };
+    const groups = this.#source.groups(new Set(failed.map(({ path }) => path)));
+    let written = 0;
+    for (const { key, bytes } of groups)
+      written += await this.#context.publisher.putDocument(key, bytes, this.#settings.signal);
+    return { failed, result: this.#sumUp({ groups: groups.length, written, started }) };
   }
 
-  return { steps, take, undo, finish };
+  /** `written`: the bytes of the documents of groups. */
+  #sumUp({ groups, written, started }: Record<"groups" | "written" | "started", number>): SourceResult {
+    const source = this.#source;
+    const whole = this.#states.filter(({ error }) => error === undefined);
+    const sum = (pick: (state: ArrayState) => number): number =>
+      whole.reduce((total, state) => total + pick(state), 0);
+    const notes = [...source.notes, ...whole.flatMap(({ run }) => run.notes), ...this.#notes];
+    const odd = sum(({ counts }) => counts.oddTypesize);
+    if (odd > 0)
+      notes.push(
+        `chunks whose header has another typesize than their items have bytes are copied as they are: ${odd}`,
+      );
+    return {
+      arrays: sum(({ run }) => run.arrays),
+      groups,
+      chunksCopied: sum(({ counts }) => counts.copied),
+      chunksPadded: sum(({ counts }) => counts.padded),
+      chunksRecoded: sum(({ counts }) => counts.recoded),
+      ...restreamedIn(sum(({ counts }) => counts.restreamed ?? 0)),
+      shards: sum(({ shards }) => shards),
+      shardsKept: sum(({ kept }) => kept),
+      bytesWritten: written + sum(({ store }) => store.written()),
+      nbytes: sum(({ run }) => run.nbytes),
+      seconds: (performance.now() - started) / 1000,
+      verified: this.#context.options.verify === true,
+      notes,
+      renamed: source.plan.renamed,
+    };
+  }
 }
 
 /** The number of restreamed chunks, omitted if it is 0. */

@@ -21,6 +21,7 @@ import {
   takenBytes,
 } from "../plan/array-job.ts";
 import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
+import type { SourceArchive } from "./source-array.ts";
 
 /** Source bytes decoded at a time when chunks are recoded. */
 const BATCH = 8 * 1024 * 1024;
@@ -70,7 +71,7 @@ async function* copyChunks(
     work.onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
     index++;
   }
-  if (index !== end) throw missing(job, end - first, index - first);
+  if (index !== end) throw tooFewChunks(job.source.archive, end - first, index - first);
 }
 
 /** True for a typesize that no writer has a reason to choose. */
@@ -218,11 +219,16 @@ export async function* recodedCells(
   }
 }
 
-function missing({ source: { archive } }: ArrayJob, expected: number, found: number): SuperchunkError {
+/** The error for an archive that has fewer chunks than its metadata count. */
+export function tooFewChunks(
+  { store, path }: Pick<SourceArchive, "store" | "path">,
+  expected: number,
+  found: number,
+): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
     `chunks counted: ${expected}; found: ${found}; run "superchunk verify"`,
-    { path: archive.store.describe(archive.path), field: "nchunks", expected, found },
+    { path: store.describe(path), field: "nchunks", expected, found },
   );
 }
 

@@ -135,7 +135,6 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
   };
 }
 
-/** Why the indexes of PyTables' tables are left out. */
 export const PYTABLES_INDEX =
   "an index of PyTables is left out, because only PyTables reads it; the rows of its table are carried over";
 

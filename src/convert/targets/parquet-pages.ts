@@ -136,7 +136,6 @@ export function whyNotRestream(
   return whyNotPages(header, leaf.itemSize, codec);
 }
 
-/** The pages of a chunk's rows in `[first, end)`. */
 function* chunkPages(
   file: FileColumn,
   stored: ChunkAtRow,

@@ -206,7 +206,6 @@ export function fileEnd(
 
 interface ColumnPart {
   readonly column: FileColumn;
-  /** Number of its first leaf. */
   readonly leaf: number;
   readonly range: readonly [number, number];
 }

@@ -136,7 +136,6 @@ function columnOf(column: Column, runs: Runs): Column {
 interface Gathered {
   readonly column: Column;
   readonly runs: Runs;
-  /** Cumulative number of rows at the end of each run. */
   readonly ends: readonly number[];
   readonly rowBytes: number;
 }

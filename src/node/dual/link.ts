@@ -79,7 +79,7 @@ async function liveAt(
 async function isLiveAt(path: string): Promise<boolean> {
   const store = new SteadyStore(resolve(path));
   try {
-    return await isLive(store, "");
+    return await isLive(store);
   } catch (error) {
     if (isSuperchunkError(error)) return false; // a file, or unreadable; opening it will report why
     throw error;

@@ -142,7 +142,7 @@ export async function verifyLiveAt(
   const root = resolve(path);
   const store = new FileStore(root);
   return closing(store, async () => {
-    if (!(await isLive(store, ""))) return undefined;
+    if (!(await isLive(store))) return undefined;
     return await verifyLive({ store, path: "", files: dualFiles(root) }, options);
   });
 }

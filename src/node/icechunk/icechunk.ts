@@ -20,7 +20,6 @@ import { gcsEndpoint } from "../buckets/gcs.ts";
 import { environmentOfS3 } from "../buckets/s3.ts";
 import { isBucketAddress } from "../locate.ts";
 
-/** The package. */
 type IcechunkModule = typeof Icechunk;
 
 /** Loads the package. Throws `UNSUPPORTED` with advice if it is missing or does not run. */

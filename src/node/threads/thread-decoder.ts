@@ -54,9 +54,15 @@ const TUNING: ThreadTuning = {
   minJobBytes: 256 << 10,
 };
 
-interface PendingReply {
-  readonly batch: DecodeBatch;
-  readonly reply: Promise<ThreadReply>;
+/** What the runs of a decoder share. */
+interface SharedThreads {
+  readonly pool: WorkerPool;
+  readonly blosc: BloscChoice;
+  readonly tuning: ThreadTuning;
+  readonly inputs: BufferShelf;
+  readonly outputs: BufferShelf;
+  /** Decoded bytes under way. */
+  underWay: number;
 }
 
 /** `alone` decodes what is too small for a thread; `prepareResult` prepares the memory of large results. */
@@ -67,155 +73,180 @@ export function threadDecoder(
   tuning: ThreadTuning = TUNING,
   prepareResult?: PrepareMemory,
 ): ChunkDecoder {
-  const inputs = new BufferShelf();
-  const outputs = new BufferShelf();
-  let underWay = 0;
+  const [inputs, outputs] = [new BufferShelf(), new BufferShelf()];
+  const shared: SharedThreads = { pool, blosc, tuning, inputs, outputs, underWay: 0 };
+  return {
+    prepareResult,
+    async *decodeChunks(store, batches, run) {
+      const worth = pool.isRunning ? tuning.worthUsing : tuning.worthStarting;
+      const isWorthIt = run.chunks >= 2 && run.nbytes >= worth && (await pool.start());
+      if (isWorthIt) yield* new ThreadRun(shared, store, run).decode(batches);
+      else yield* alone.decodeChunks(store, batches, run);
+    },
+  };
+}
 
-  async function* decodeChunks(
-    store: ReadableStore,
-    batches: AsyncIterable<readonly PlacedChunk[]>,
-    run: DecodeRun,
-  ): AsyncGenerator<DecodedChunk> {
-    const { worthUsing, worthStarting } = tuning;
-    const worth = pool.isRunning ? worthUsing : worthStarting;
-    if (run.chunks < 2 || run.nbytes < worth || !(await pool.start())) {
-      yield* alone.decodeChunks(store, batches, run);
-      return;
-    }
-    const slots: PendingReply[] = [];
-    const source = prepare(store, batches, run)[Symbol.asyncIterator]();
-    let feeding: Promise<void> | undefined;
-    let failure: { readonly error: unknown } | undefined;
-    let exhausted = false;
-    const feed = async (): Promise<void> => {
-      try {
-        const next = await source.next();
-        if (next.done === true) exhausted = true;
-        else slots.push(submit(store, next.value, run));
-      } catch (error) {
-        // The chunks before it are yielded first.
-        failure = { error };
-        exhausted = true;
-      }
-      feeding = undefined;
-    };
-    let onAbort = (): void => undefined;
-    const listener = (): void => onAbort();
-    const orAbort = <T>(promise: Promise<T>): Promise<T> =>
-      new Promise((resolve, reject) => {
-        onAbort = () => reject(run.signal?.reason);
-        promise.then(resolve, reject);
-      });
-    run.signal?.addEventListener("abort", listener);
+/** A batch at a thread. */
+interface DecodeJob {
+  readonly batch: DecodeBatch;
+  readonly reply: Promise<ThreadReply>;
+}
+
+/** One call of `decodeChunks`: submits jobs ahead, and yields their chunks in order. */
+class ThreadRun {
+  readonly #shared: SharedThreads;
+  readonly #store: ReadableStore;
+  readonly #run: DecodeRun;
+  /** Jobs under way, the next to yield first. */
+  readonly #jobs: DecodeJob[] = [];
+  /** The submission under way. */
+  #feeding: Promise<void> | undefined;
+  #isExhausted = false;
+  /** Why no more chunks can be fetched. Those before are yielded first. */
+  #failure: { readonly error: unknown } | undefined;
+  /** Ends the current wait. */
+  #stopWaiting = (): void => undefined;
+
+  constructor(shared: SharedThreads, store: ReadableStore, run: DecodeRun) {
+    this.#shared = shared;
+    this.#store = store;
+    this.#run = run;
+  }
+
+  async *decode(places: AsyncIterable<readonly PlacedChunk[]>): AsyncGenerator<DecodedChunk> {
+    const { signal } = this.#run;
+    const batches = this.#cut(places);
+    const listener = (): void => this.#stopWaiting();
+    signal?.addEventListener("abort", listener);
     try {
       for (;;) {
-        run.signal?.throwIfAborted();
-        while (!exhausted && hasRoom(slots)) {
-          feeding ??= feed();
-          const [first] = slots;
-          await orAbort(first === undefined ? feeding : Promise.race([feeding, first.reply]));
-          if (feeding !== undefined) break; // the first result came before the next job was fetched
-        }
-        const slot = slots.shift();
-        if (slot === undefined) break;
-        yield* deliver(await orAbort(slot.reply), slot, store, run);
+        signal?.throwIfAborted();
+        await this.#submitAhead(batches);
+        const job = this.#jobs.shift();
+        if (job === undefined) break;
+        yield* this.#deliver(await this.#orAbort(job.reply), job.batch);
       }
-      if (failure !== undefined) throw failure.error;
+      if (this.#failure !== undefined) throw this.#failure.error;
     } finally {
-      run.signal?.removeEventListener("abort", listener);
-      await feeding;
-      await source.return?.(undefined);
+      signal?.removeEventListener("abort", listener);
+      await this.#feeding;
+      await batches.return(undefined);
     }
   }
 
-  function hasRoom(slots: readonly PendingReply[]): boolean {
-    if (slots.length < 2) return true;
-    return slots.length < 2 * pool.size + 1 && underWay < MAX_UNDER_WAY;
+  /** Submits jobs while there is room for them, or until the first one is done. */
+  async #submitAhead(batches: AsyncIterator<DecodeBatch>): Promise<void> {
+    while (!this.#isExhausted && this.#hasRoom) {
+      this.#feeding ??= this.#submitNext(batches);
+      const [first] = this.#jobs;
+      await this.#orAbort(first === undefined ? this.#feeding : Promise.race([this.#feeding, first.reply]));
+      if (this.#feeding !== undefined) return; // the first result came before the next job was fetched
+    }
   }
 
-  function submit(store: ReadableStore, batch: DecodeBatch, run: DecodeRun): PendingReply {
+  get #hasRoom(): boolean {
+    const { pool, underWay } = this.#shared;
+    if (this.#jobs.length < 2) return true;
+    return this.#jobs.length < 2 * pool.size + 1 && underWay < MAX_UNDER_WAY;
+  }
+
+  async #submitNext(batches: AsyncIterator<DecodeBatch>): Promise<void> {
+    try {
+      const next = await batches.next();
+      if (next.done === true) this.#isExhausted = true;
+      else this.#jobs.push(this.#submit(next.value));
+    } catch (error) {
+      this.#failure = { error };
+      this.#isExhausted = true;
+    }
+    this.#feeding = undefined;
+  }
+
+  #submit(batch: DecodeBatch): DecodeJob {
+    const { pool, blosc, outputs } = this.#shared;
     const { fetched, places, nbytes } = batch;
-    const own = run.hold === "keep";
-    const direct = blosc === "wasm" ? directTargets(places, run) : undefined;
+    const own = this.#run.hold === "keep";
+    const direct = blosc === "wasm" ? directTargets(places, this.#run) : undefined;
     const targets = direct?.targets;
     const output = own || targets !== undefined ? undefined : outputs.take(nbytes);
     const common = { blosc, own, output, targets };
     const transfer = output === undefined ? [] : [output];
-    underWay += nbytes;
+    this.#shared.underWay += nbytes;
     const reply =
       fetched === undefined
-        ? pool.run({ ...common, ...placesJob(store as FolderReader, places, run.verify) }, transfer)
+        ? pool.run(
+            { ...common, ...placesJob(this.#store as FolderReader, places, this.#run.verify) },
+            transfer,
+          )
         : pool.run({ ...common, kind: "bytes", ...fetched }, [...transfer, fetched.input]);
     const counted = reply.finally(() => {
-      underWay -= nbytes;
+      this.#shared.underWay -= nbytes;
     });
     counted.catch(() => undefined); // thrown when its turn comes
     if (direct !== undefined) keepUntil(reply, direct.buffer);
     return { batch, reply: counted };
   }
 
+  /** The result of `work`; throws the signal's reason as soon as the run is aborted. */
+  #orAbort<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#stopWaiting = () => reject(this.#run.signal?.reason);
+      work.then(resolve, reject);
+    });
+  }
+
   /** Yields a job's chunks; its buffer is reused after the last of them. */
-  function* deliver(
-    reply: ThreadReply,
-    { batch }: PendingReply,
-    store: ReadableStore,
-    run: DecodeRun,
-  ): Generator<DecodedChunk> {
-    const { buffers, facts, input, error } = reply;
+  *#deliver({ buffers, facts, input, error }: ThreadReply, { places }: DecodeBatch): Generator<DecodedChunk> {
+    const { inputs, outputs } = this.#shared;
+    const isKept = this.#run.hold === "keep";
     if (input !== undefined) inputs.put(input);
     let at = 0;
     const count = facts.length / FACTS;
     for (let i = 0; i < count; i++) {
-      const place = batch.places[i];
+      const place = places[i];
       const [nbytes = 0, ctbytes = 0, typesize = 0, trailing = 0] = facts.subarray(
         i * FACTS,
         (i + 1) * FACTS,
       );
-      const target = place === undefined ? undefined : run.target?.(place);
+      const target = place === undefined ? undefined : this.#run.target?.(place);
       if (buffers.length === 0 && place !== undefined && target !== undefined) {
         // The thread has already written it there.
         yield { place, bytes: target, ctbytes, typesize, trailing };
         continue;
       }
-      const buffer = run.hold === "keep" ? buffers[i] : buffers[0];
+      const buffer = isKept ? buffers[i] : buffers[0];
       if (place === undefined || buffer === undefined)
         throw new RangeError("a thread answered something else");
-      const decoded = new Uint8Array(buffer, run.hold === "keep" ? 0 : at, nbytes);
+      const decoded = new Uint8Array(buffer, isKept ? 0 : at, nbytes);
       at += nbytes;
       target?.set(decoded);
       yield { place, bytes: target ?? decoded, ctbytes, typesize, trailing };
     }
-    if (run.hold !== "keep") for (const buffer of buffers) outputs.put(buffer);
-    if (error === undefined) return;
-    throw locateError(unpackError(error), store, batch.places[count]);
+    if (!isKept) for (const buffer of buffers) outputs.put(buffer);
+    if (error !== undefined) throw locateError(unpackError(error), this.#store, places[count]);
   }
 
   /** Decoded bytes of a job: every thread should have work, and none should keep the others waiting at the end. */
-  function mostBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
+  #mostBytes(places: readonly PlacedChunk[]): number {
+    const { pool, blosc, tuning } = this.#shared;
     const { minJobBytes, jobBytes, directJobBytes } = tuning;
-    const share = run.nbytes / pool.size;
-    const isDirect = blosc === "wasm" && directTargets(places.slice(0, 1), run) !== undefined;
+    const share = this.#run.nbytes / pool.size;
+    const isDirect = blosc === "wasm" && directTargets(places.slice(0, 1), this.#run) !== undefined;
     const most = isDirect ? Math.max(jobBytes, Math.min(directJobBytes, share / 8)) : jobBytes;
     return Math.max(minJobBytes, Math.min(most, Math.floor(share / 2)));
   }
 
   /** Cuts the chunks into batches, fetching those that a thread cannot read. */
-  async function* prepare(
-    store: ReadableStore,
-    batches: AsyncIterable<readonly PlacedChunk[]>,
-    run: DecodeRun,
-  ): AsyncGenerator<DecodeBatch> {
-    const reopens = isOwnFolder(store);
+  async *#cut(batches: AsyncIterable<readonly PlacedChunk[]>): AsyncGenerator<DecodeBatch> {
+    const reopens = isOwnFolder(this.#store);
     for await (const places of batches) {
-      const jobBytes = mostBytes(places, run);
-      if (reopens) {
+      const jobBytes = this.#mostBytes(places);
+      if (!reopens) yield* fetchBatches(this.#store, places, jobBytes, this.#run, this.#shared.inputs);
+      else
         for (const group of groupPlaces(places, jobBytes))
           yield { places: group, nbytes: bytesOf(group), fetched: undefined };
-      } else yield* fetchBatches(store, places, jobBytes, run, inputs);
     }
   }
-
-  return { prepareResult, decodeChunks };
 }
 
 /** Only for this library's own stores, and not for wrappers or subclasses, does another thread read the same bytes. */

@@ -195,7 +195,6 @@ const OVERHEAD = 1 << 10;
 
 /** Data on the way to a thread, and the promise of their chunk. */
 interface PendingPiece extends EncodePiece {
-  /** Returns the memory for the chunk. */
   readonly place: (length: number) => Uint8Array;
   readonly resolve: (chunk: Uint8Array) => void;
   readonly reject: (error: unknown) => void;

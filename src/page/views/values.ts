@@ -7,154 +7,184 @@ import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view
 
 /** Columns of a plane to show at a time. */
 const ACROSS = 64;
+/** Bytes in a row of what is not an array. */
+const BYTES_OF_ROW = 16;
 /** Most rows to copy at a time. */
 const MOST_COPIED = 10_000;
 
 export function view(shown: Shown): HTMLElement {
-  const { node, column, now, signal, engine } = shown;
-  const [only] = node.columns;
-  const one = column ?? (isTable(node) ? undefined : only);
-  const shape = one?.shape ?? [];
-  const isPlane = shape.length >= 2;
-  const width = isPlane ? (shape.at(-1) ?? 0) : 1;
-  const view = h("div", { class: "view values-view" });
-  const { fixed, choice } = planeChoice(shown, shape, () => show());
-  let from = Math.max(0, Math.min(width - 1, Number(now.state.more["across"]) || 0));
-  let table: VirtualTable | undefined;
+  return new ValuesView(shown).element;
+}
 
-  const flat = one === undefined ? node.columns.filter(({ shape: of }) => of.length === 1) : [one];
-  const wide =
-    one === undefined ? node.columns.filter((each) => !flat.includes(each)).map(({ name }) => name) : [];
-  const rows =
-    node.kind === "bytes"
-      ? Math.ceil(node.nbytes / 16)
-      : isPlane
-        ? (shape.at(-2) ?? 0)
-        : one === undefined
-          ? node.length
-          : (shape.at(0) ?? 1);
+class ValuesView {
+  readonly element: HTMLElement = h("div", { class: "view values-view" });
+  readonly #shown: Shown;
+  /** The only column to show, which may have several dimensions; undefined for the rows of a table. */
+  readonly #one: ColumnFacts | undefined;
+  /** Columns with one value in each row. */
+  readonly #flat: readonly ColumnFacts[];
+  /** True for an array of two or more dimensions, of which one plane is shown. */
+  readonly #isPlane: boolean;
+  /** Columns of the plane. */
+  readonly #width: number;
+  readonly #rows: number;
+  readonly #plane: ReturnType<typeof planeChoice>;
+  readonly #place: HTMLElement = h("div", { class: "place" });
+  /** First column of the plane that is shown. */
+  #from: number;
+  #table: VirtualTable | undefined;
 
-  const request = (first: number, end: number): RowsRequest => ({
-    archive: node.name,
-    columns: flat.map(({ name }) => name),
-    first,
-    end,
-    fixed: fixed(),
-    across: [from, Math.min(width, from + ACROSS)],
-  });
+  constructor(shown: Shown) {
+    this.#shown = shown;
+    const { node, column, now } = shown;
+    this.#one = column ?? (isTable(node) ? undefined : node.columns[0]);
+    const shape = this.#one?.shape ?? [];
+    this.#flat =
+      this.#one === undefined ? node.columns.filter(({ shape: of }) => of.length === 1) : [this.#one];
+    this.#isPlane = shape.length >= 2;
+    this.#width = this.#isPlane ? (shape.at(-1) ?? 0) : 1;
+    this.#rows = this.#countRows(shape);
+    this.#plane = planeChoice(shown, shape, () => this.#show());
+    this.#from = Math.max(0, Math.min(this.#width - 1, Number(now.state.more["across"]) || 0));
+    const below = this.#rows > 0 ? counted(shown, this.#flat.filter(hasNumbers)) : "";
+    this.element.append(this.#bar(), this.#place, ...this.#hints(), below);
+    this.element.classList.toggle("empty", this.#rows === 0);
+    if (this.#rows === 0) this.#place.replaceChildren(h("p", { class: "note" }, "There are no rows yet."));
+    else if (this.#flat.length === 0)
+      this.#place.replaceChildren(h("p", { class: "note" }, "Choose a column."));
+    else this.#show();
+  }
 
-  const heads = (): ShownColumn[] => {
-    if (node.kind === "bytes") return [{ title: "hexadecimal" }, { title: "text" }];
-    if (isPlane)
-      return Array.from({ length: Math.min(ACROSS, width - from) }, (_, i) => ({
-        title: formatCount(from + i),
-        isNumeric: one !== undefined && isNumber(one),
+  #countRows(shape: readonly number[]): number {
+    const { node } = this.#shown;
+    if (node.kind === "bytes") return Math.ceil(node.nbytes / BYTES_OF_ROW);
+    if (this.#isPlane) return shape.at(-2) ?? 0;
+    return this.#one === undefined ? node.length : (shape.at(0) ?? 1);
+  }
+
+  #request(first: number, end: number): RowsRequest {
+    return {
+      archive: this.#shown.node.name,
+      columns: this.#flat.map(({ name }) => name),
+      first,
+      end,
+      fixed: this.#plane.fixed(),
+      across: [this.#from, Math.min(this.#width, this.#from + ACROSS)],
+    };
+  }
+
+  #heads(): ShownColumn[] {
+    if (this.#shown.node.kind === "bytes") return [{ title: "hexadecimal" }, { title: "text" }];
+    if (this.#isPlane)
+      return Array.from({ length: Math.min(ACROSS, this.#width - this.#from) }, (_, i) => ({
+        title: formatCount(this.#from + i),
+        isNumeric: this.#one !== undefined && isNumber(this.#one),
       }));
-    return flat.map((each) => ({
+    return this.#flat.map((each) => ({
       title: each.name === "" ? each.typeName : each.name,
       isNumeric: isNumber(each),
     }));
-  };
+  }
 
-  const place = h("div", { class: "place" });
-  const show = (): void => {
-    const first = table?.inSight.at(0) ?? (Number(now.state.more["row"]) || 0);
-    const byteStep = node.kind === "bytes" ? 16 : 1;
-    table = new VirtualTable(
+  /** Shows the chosen plane and columns, at the rows that were in sight. */
+  #show(): void {
+    const { node, now, signal } = this.#shown;
+    const first = this.#table?.inSight.at(0) ?? (Number(now.state.more["row"]) || 0);
+    const rowLabel = (row: number): string =>
+      node.kind === "bytes" ? (row * BYTES_OF_ROW).toString(16).padStart(8, "0") : formatCount(row);
+    const table = new VirtualTable(
       {
         label: "Values",
-        rows,
-        columns: heads(),
-        rowLabel: (row) =>
-          byteStep === 1 ? formatCount(row) : (row * byteStep).toString(16).padStart(8, "0"),
-        fetch: async (start, end, each) => {
-          const cells = await engine.rows(request(start, end), { signal: each });
-          const bad = cells.columns.find(({ error }) => error !== undefined);
-          if (bad !== undefined && cells.columns.every(({ error }) => error !== undefined))
-            throw new Error(withoutServer(bad.error ?? ""));
-          return cells.columns.map(({ texts, error }) =>
-            error === undefined ? texts : Array.from({ length: end - start }, () => "cannot be read"),
-          );
-        },
+        rows: this.#rows,
+        columns: this.#heads(),
+        rowLabel,
+        fetch: (start, end, each) => this.#fetch(start, end, each),
         onRow: (row) => now.keep({ row: row === 0 ? "" : String(row) }),
       },
       first,
       signal,
     );
-    place.style.setProperty("--rows", table.element.style.getPropertyValue("--rows"));
-    place.replaceChildren(table.element);
-  };
+    this.#table = table;
+    this.#place.style.setProperty("--rows", table.element.style.getPropertyValue("--rows"));
+    this.#place.replaceChildren(table.element);
+  }
 
-  const jump = h("input", {
-    type: "number",
-    min: 0,
-    max: Math.max(0, rows - 1),
-    placeholder: "0",
-    "aria-label": "Row to go to",
-    onchange: () => table?.goTo(Number(jump.value)),
-  });
-  const copy = async (button: HTMLElement, as: "csv" | "json"): Promise<void> => {
-    if (table === undefined) return;
-    const [first, end] = table.chosen;
-    const last = Math.min(end, first + MOST_COPIED);
-    const cells = await engine.rows({ ...request(first, last), json: as === "json" }, { signal });
-    const names = heads().map(({ title }) => title);
-    const lists = cells.columns.map(({ texts }) => texts);
-    await copyText(
-      as === "csv" ? csvOf(names, lists, last - first) : jsonOf(names, lists, last - first),
-      button,
+  async #fetch(start: number, end: number, signal: AbortSignal): Promise<readonly (readonly string[])[]> {
+    const { columns } = await this.#shown.engine.rows(this.#request(start, end), { signal });
+    const bad = columns.find(({ error }) => error !== undefined);
+    if (bad !== undefined && columns.every(({ error }) => error !== undefined))
+      throw new Error(withoutServer(bad.error ?? ""));
+    return columns.map(({ texts, error }) =>
+      error === undefined ? texts : Array.from({ length: end - start }, () => "cannot be read"),
     );
-  };
-  const csvButton: HTMLElement = h("button", { onclick: () => void copy(csvButton, "csv") }, "Copy as CSV");
-  const jsonButton: HTMLElement = h(
-    "button",
-    { onclick: () => void copy(jsonButton, "json") },
-    "Copy as JSON",
-  );
-  const aside = (step: number, label: string, text: string): HTMLElement =>
-    h(
-      "button",
-      {
-        "aria-label": label,
-        onclick: () => {
-          from = Math.max(0, Math.min(width - 1, from + step * ACROSS));
-          now.keep({ across: from === 0 ? "" : String(from) });
-          show();
-        },
-      },
-      text,
-    );
-  view.append(
-    h(
+  }
+
+  #bar(): HTMLElement {
+    const jump = h("input", {
+      type: "number",
+      min: 0,
+      max: Math.max(0, this.#rows - 1),
+      placeholder: "0",
+      "aria-label": "Row to go to",
+      onchange: () => this.#table?.goTo(Number(jump.value)),
+    });
+    return h(
       "div",
       { class: "bar" },
       h("label", {}, "Row", jump),
-      ...choice,
-      width > ACROSS && aside(-1, "Columns before", "‹ Columns"),
-      width > ACROSS && aside(1, "Columns after", "Columns ›"),
+      ...this.#plane.choice,
+      this.#width > ACROSS && this.#acrossButton(-1, "Columns before", "‹ Columns"),
+      this.#width > ACROSS && this.#acrossButton(1, "Columns after", "Columns ›"),
       h("span", { class: "grow" }),
-      h("span", { class: "group" }, csvButton, jsonButton),
-    ),
-    place,
-    wide.length > 0
-      ? h(
-          "p",
-          { class: "note" },
-          `Columns with several values in each row are shown alone: choose ${wide.join(", ")} in the list.`,
-        )
-      : "",
-    h(
+      h(
+        "span",
+        { class: "group" },
+        this.#copyButton("csv", "Copy as CSV"),
+        this.#copyButton("json", "Copy as JSON"),
+      ),
+    );
+  }
+
+  /** Shows other columns of the plane. */
+  #acrossButton(step: number, label: string, text: string): HTMLElement {
+    const onclick = (): void => {
+      this.#from = Math.max(0, Math.min(this.#width - 1, this.#from + step * ACROSS));
+      this.#shown.now.keep({ across: this.#from === 0 ? "" : String(this.#from) });
+      this.#show();
+    };
+    return h("button", { "aria-label": label, onclick }, text);
+  }
+
+  #copyButton(as: "csv" | "json", text: string): HTMLElement {
+    const button: HTMLElement = h("button", { onclick: () => void this.#copy(button, as) }, text);
+    return button;
+  }
+
+  async #copy(button: HTMLElement, as: "csv" | "json"): Promise<void> {
+    if (this.#table === undefined) return;
+    const { engine, signal } = this.#shown;
+    const [first, end] = this.#table.chosen;
+    const last = Math.min(end, first + MOST_COPIED);
+    const cells = await engine.rows({ ...this.#request(first, last), json: as === "json" }, { signal });
+    const names = this.#heads().map(({ title }) => title);
+    const lists = cells.columns.map(({ texts }) => texts);
+    const write = as === "csv" ? csvOf : jsonOf;
+    await copyText(write(names, lists, last - first), button);
+  }
+
+  #hints(): HTMLElement[] {
+    const wide =
+      this.#one === undefined ? this.#shown.node.columns.filter((each) => !this.#flat.includes(each)) : [];
+    const howToCopy = h(
       "p",
       { class: "note hint" },
       "Copies the rows in sight, or the chosen ones: click a row number, and Shift-click another for all between them. On the keyboard, Space chooses a row, Shift with the arrow keys more of them, and Escape none.",
-    ),
-    rows > 0 ? counted(shown, flat.filter(hasNumbers)) : "",
-  );
-  view.classList.toggle("empty", rows === 0);
-  if (rows === 0) place.replaceChildren(h("p", { class: "note" }, "There are no rows yet."));
-  else if (flat.length === 0) place.replaceChildren(h("p", { class: "note" }, "Choose a column."));
-  else show();
-  return view;
+    );
+    if (wide.length === 0) return [howToCopy];
+    const names = wide.map(({ name }) => name).join(", ");
+    const alone = `Columns with several values in each row are shown alone: choose ${names} in the list.`;
+    return [h("p", { class: "note" }, alone), howToCopy];
+  }
 }
 
 /** Statistics below the table, loaded and computed when they are opened. */

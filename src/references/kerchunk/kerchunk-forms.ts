@@ -267,7 +267,6 @@ function arrayRows(
   put: (number: number, bytes: Uint8Array) => Promise<unknown>,
 ) {
   const records = new Map<number, RowFile>();
-  /** Numbers of the files that have rows. */
   const begun = new Set<number>();
   const counts = chunkCounts(document);
   const total = elementsOf(counts);

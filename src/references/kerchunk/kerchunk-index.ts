@@ -283,7 +283,6 @@ function bad(path: string, field: string, reason: string, found: unknown): Super
 }
 
 export interface ParquetRows {
-  /** Rows of the file. */
   readonly count: number;
   /** The value of a column in a row; undefined if there is none. */
   value(column: string, row: number): unknown;

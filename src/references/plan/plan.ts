@@ -12,6 +12,7 @@ import type { LayoutOptions } from "../../convert/pipeline.ts";
 import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";
 import { assertConvertible, type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
 import { cellItems, cellPosition, fullCellItems } from "../../convert/plan/grid.ts";
+import { tooFewChunks } from "../../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -50,7 +51,6 @@ export interface Zarr2Documents {
   readonly zattrs: JsonObject;
 }
 
-/** An array that is referenced. */
 export interface ReferencedArray {
   /** Path of its node. */
   readonly node: string;
@@ -61,7 +61,6 @@ export interface ReferencedArray {
   readonly job?: ArrayJob;
   /** Documents in Zarr v2, if they are not made from `document` and `job`. */
   readonly zarr2?: Zarr2Documents;
-  /** Chunks of the array. */
   readonly count: number;
   /** Some chunks of the grid are not stored and have the fill value (default false). */
   readonly hasHoles?: boolean;
@@ -173,13 +172,6 @@ export function plannedArray(
     );
   };
 
-  const missing = (found: number): SuperchunkError => {
-    return new SuperchunkError(
-      "INCOMPLETE",
-      `chunks counted: ${count}; found: ${found}; run "superchunk verify"`,
-      { path: archive.store.describe(archive.path), field: "nchunks", expected: count, found },
-    );
-  };
   return {
     node,
     document,
@@ -224,7 +216,7 @@ export function plannedArray(
         }
         cell++;
       }
-      if (cell !== count) throw missing(cell);
+      if (cell !== count) throw tooFewChunks(archive, count, cell);
     },
     positionOf(cell) {
       if (layout === undefined) throw new RangeError(`${node} has no chunks`);
@@ -242,7 +234,7 @@ export function plannedArray(
     async firstInObject(cell) {
       const keyOf = async (index: number): Promise<string> => {
         for await (const { key } of list({ first: index, end: index + 1, digests: false })) return key;
-        throw missing(index);
+        throw tooFewChunks(archive, count, index);
       };
       if (cell <= 0) return 0;
       const wanted = await keyOf(cell);

@@ -35,7 +35,7 @@ export interface StagedRows {
 }
 
 /** The first step of shrinking: replaces `sizes`. Returns the rows that the last chunk then holds. */
-export async function commitShrink(
+async function commitShrink(
   { store, path, settings, archive, sizes, sizesVersion, ...state }: CarrayState,
   rows: number,
   options: CarrayWriteOptions,
@@ -55,7 +55,7 @@ export async function commitShrink(
 }
 
 /** The second step: rewrites the last file and removes the others. */
-export async function cleanShrunk(
+async function cleanShrunk(
   { store, path, settings }: CarrayState,
   rows: number,
   tail: Uint8Array,
@@ -69,7 +69,7 @@ export async function cleanShrunk(
 }
 
 /** Writes the chunk files of an append: the rows of a short last chunk, and the new ones. */
-export async function stageAppend(
+async function stageAppend(
   state: CarrayState,
   data: PutSource,
   options: CarrayWriteOptions,

@@ -73,7 +73,7 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
 }
 
 /** Default chunk size of bloscpack, `1M`. */
-export const DEFAULT_CHUNK_SIZE: number = 1 << 20;
+const DEFAULT_CHUNK_SIZE: number = 1 << 20;
 /** Largest input of Blosc. */
 const MAX_CHUNK_SIZE = 0x7fff_ffff - 16;
 const DEFAULT_FACTOR = "10x";

@@ -27,7 +27,6 @@ export interface SpooledChunks {
   readonly lastNbytes: number;
   /** Chunk, digest, chunk, digest, … in fresh pieces. */
   pieces(): AsyncGenerator<Uint8Array>;
-  /** Removes the scratch object. */
   dispose(): Promise<void>;
 }
 

@@ -67,7 +67,6 @@ interface ChunkAxis {
   readonly axis: GridAxis;
   /** Items of an inner chunk; undefined without inner chunks. */
   readonly length: number | undefined;
-  /** Number of chunks. */
   readonly count: number;
 }
 

@@ -57,41 +57,62 @@ interface SurveyOptions extends LongOptions {
 }
 
 /** Reads every stored chunk. Progress counts the chunks of the grid: shards, if the array has shards. */
-export async function surveyZarrArray(
-  { store: stored, model }: ZarrArray,
-  options: SurveyOptions = {},
-): Promise<ZarrSurvey> {
-  const holes: Hole[] = [];
-  const lost: string[] = [];
-  const changes = new Map<string, Change>();
-  const store = withChanges(stored, changes);
-  const changed = new ZarrArray(store, model);
-  const indexOf = numberChunks(model);
+export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
+  const { store, model } = array;
+  const survey = new Survey(array, options);
+  const total = countPositions(model.axes);
+  let done = 0;
+  for await (const position of storedPositions(store, model, options.signal)) {
+    options.signal?.throwIfAborted();
+    await survey.look(position);
+    done++;
+    options.onProgress?.({ done, total, unit: "chunks" });
+  }
+  return survey;
+}
+
+/** A survey while it goes on. What is found at one object is left out of `store` before the next is looked at. */
+class Survey implements ZarrSurvey {
+  readonly holes: Hole[] = [];
+  readonly lost: string[] = [];
+  readonly store: ReadableStore;
+  readonly #model: ArrayModel;
+  readonly #options: SurveyOptions;
+  readonly #changes = new Map<string, Change>();
+  /** The array as `store` shows it. */
+  readonly #changed: ZarrArray;
+  readonly #numberOf: (start: readonly number[]) => number;
+
+  constructor({ store, model }: ZarrArray, options: SurveyOptions) {
+    this.store = withChanges(store, this.#changes);
+    this.#model = model;
+    this.#options = options;
+    this.#changed = new ZarrArray(this.store, model);
+    this.#numberOf = numberChunks(model);
+  }
 
   /** Reads the chunks of one object, and makes unreadable ones absent. */
-  async function look(position: readonly number[]): Promise<void> {
-    const { chain, axes } = model;
-    const key = model.chunkKey(position);
-    const { pieces, flaw } = await piecesAt(position, key);
+  async look(position: readonly number[]): Promise<void> {
+    const { chain, axes } = this.#model;
+    const key = this.#model.chunkKey(position);
+    const { pieces, flaw } = await this.#piecesAt(position, key);
     const bad: ChunkBox[] = [];
     for (const piece of pieces) {
-      const found = flaw ?? (await flawIn(piece, key));
+      const found = flaw ?? (await this.#flawIn(piece, key));
       if (found === undefined) continue;
       bad.push(piece);
-      note(piece, found);
+      this.#note(piece, found);
     }
-    if (bad.length === pieces.length && bad.length > 0) changes.set(key, "absent");
-    else {
-      const shape = shapeAt(axes, position);
-      const origin = startAt(axes, position);
-      for (const { start } of bad) {
-        const nbytes = (await store.stat(key))?.size ?? 0;
-        const shard = { key, chain, shape, offset: 0, nbytes };
-        await remove(
-          start.map((first, d) => first - at(origin, d)),
-          shard,
-        );
-      }
+    if (bad.length === pieces.length && bad.length > 0) {
+      this.#changes.set(key, "absent");
+      return;
+    }
+    const shape = shapeAt(axes, position);
+    const origin = startAt(axes, position);
+    for (const { start } of bad) {
+      const nbytes = (await this.store.stat(key))?.size ?? 0;
+      const inside = start.map((first, d) => first - at(origin, d));
+      await this.#remove(inside, { key, chain, shape, offset: 0, nbytes });
     }
   }
 
@@ -99,24 +120,26 @@ export async function surveyZarrArray(
    * The chunks that an object stores. If its index is damaged, those that an earlier index names. If the index of a nested
    * shard is damaged, all that the shard has slots for. If nothing of the object can be read, all chunks, with the flaw.
    */
-  async function piecesAt(
+  async #piecesAt(
     position: readonly number[],
     key: string,
   ): Promise<{ readonly pieces: readonly ChunkBox[]; readonly flaw?: Flaw }> {
-    const list = (): Promise<readonly ChunkBox[]> => collect(listStoredChunks, position, store);
+    const { store } = this;
+    const list = (): Promise<readonly ChunkBox[]> => this.#collect(listStoredChunks, position, store);
     try {
       return { pieces: await list() };
     } catch (error) {
       if (!isFlaw(error)) throw error;
-      const all = await collect(listMissingChunks, position, withChanges(store, NOTHING));
+      const all = await this.#collect(listMissingChunks, position, withChanges(store, NOTHING));
       const flaw = flawOf(error, store.describe(key));
-      const { serializer } = model.chain;
+      const { chain, axes } = this.#model;
+      const { serializer } = chain;
       if (serializer.kind === "bytes") return { pieces: all, flaw };
-      const grid = innerGrid(serializer, permute(shapeAt(model.axes, position), model.chain.order));
-      if (await hasIndex(key, grid, serializer)) return { pieces: all };
-      const end = await takeEarlierIndex(key, grid, serializer);
+      const grid = innerGrid(serializer, permute(shapeAt(axes, position), chain.order));
+      if (await this.#hasIndex(key, grid, serializer)) return { pieces: all };
+      const end = await this.#takeEarlierIndex(key, grid, serializer);
       if (end === undefined) return { pieces: all, flaw };
-      lost.push(
+      this.lost.push(
         `what was written into ${store.describe(key)} after its index at byte ${end}: the last index is damaged`,
       );
       return list().then(
@@ -129,25 +152,22 @@ export async function surveyZarrArray(
     }
   }
 
-  async function collect(
+  async #collect(
     list: typeof listStoredChunks | typeof listMissingChunks,
     position: readonly number[],
     store: ReadableStore,
   ): Promise<readonly ChunkBox[]> {
+    const model = this.#model;
     const pieces: ChunkBox[] = [];
-    const { signal } = options;
-    for await (const piece of list(store, onlyChunk(model, position), new ShardCache(store), signal))
+    const found = list(store, onlyChunk(model, position), new ShardCache(store), this.#options.signal);
+    for await (const piece of found)
       if (piece.start.every((first, d) => first < at(model.shape, d))) pieces.push(piece);
     return pieces;
   }
 
-  async function hasIndex(
-    key: string,
-    grid: readonly number[],
-    serializer: ShardingSerializer,
-  ): Promise<boolean> {
+  async #hasIndex(key: string, grid: readonly number[], { index }: ShardingSerializer): Promise<boolean> {
     try {
-      return (await new ShardCache(store).open(key, grid, serializer.index)) !== undefined;
+      return (await new ShardCache(this.store).open(key, grid, index)) !== undefined;
     } catch (error) {
       if (isFlaw(error)) return false;
       throw error;
@@ -155,17 +175,17 @@ export async function surveyZarrArray(
   }
 
   /** Replaces the damaged index by an earlier one: no chunk that it names was overwritten. [FH-08] */
-  async function takeEarlierIndex(
+  async #takeEarlierIndex(
     key: string,
     grid: readonly number[],
     serializer: ShardingSerializer,
   ): Promise<number | undefined> {
     try {
       // A store that makes shards reads the chunk for this, and can find it damaged.
-      const size = (await store.stat(key))?.size ?? 0;
-      const { entries, size: end } = await findEarlierShard(store, key, size, { grid, serializer });
+      const size = (await this.store.stat(key))?.size ?? 0;
+      const { entries, size: end } = await findEarlierShard(this.store, key, size, { grid, serializer });
       const bytes = await encodeShardIndex(entries, grid, serializer.index);
-      changes.set(key, [{ offset: size - bytes.length, bytes }]);
+      this.#changes.set(key, [{ offset: size - bytes.length, bytes }]);
       return end;
     } catch (error) {
       if (isSuperchunkError(error, "UNSUPPORTED") || isFlaw(error)) return undefined;
@@ -174,80 +194,77 @@ export async function surveyZarrArray(
   }
 
   /** What is wrong with a chunk; undefined if its values can be read. */
-  async function flawIn({ start, shape }: ChunkBox, key: string): Promise<Flaw | undefined> {
+  async #flawIn({ start, shape }: ChunkBox, key: string): Promise<Flaw | undefined> {
     const region = start.map((from, d) => ({
       start: from,
-      stop: Math.min(at(model.shape, d), from + at(shape, d)),
+      stop: Math.min(at(this.#model.shape, d), from + at(shape, d)),
       step: 1,
     }));
     try {
-      await changed.getBytes(region, { signal: options.signal });
+      await this.#changed.getBytes(region, { signal: this.#options.signal });
       return undefined;
     } catch (error) {
       if (!isFlaw(error)) throw error;
-      return flawOf(error, store.describe(key));
+      return flawOf(error, this.store.describe(key));
     }
   }
 
-  function note({ start, shape }: ChunkBox, flaw: Flaw): void {
-    const { column } = options;
-    const [[from = 0], [rows = 1], [length = 1]] = [start, model.shape, shape];
+  #note({ start, shape }: ChunkBox, flaw: Flaw): void {
+    const { column } = this.#options;
+    const [[from = 0], [rows = 1], [length = 1]] = [start, this.#model.shape, shape];
     const to = Math.min(rows, from + length);
     const named = column === undefined ? {} : { column };
-    holes.push({ ...named, chunk: indexOf(start), from, to, ...flaw });
+    this.holes.push({ ...named, chunk: this.#numberOf(start), from, to, ...flaw });
   }
 
   /** Removes a chunk from its shard's index; false if the index cannot be read. */
-  async function remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
-    const { key, chain, shape, offset, nbytes } = shard;
+  async #remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
+    const { key, chain, shape, offset } = shard;
     const { serializer } = chain;
     if (serializer.kind === "bytes" || chain.stages.length > 0) return false;
-    const grid = innerGrid(serializer, permute(shape, chain.order));
-    const first = permute(start, chain.order);
     const { chunkShape, inner, index: layout } = serializer;
-    const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
-    const indexAt = layout.location === "start" ? offset : offset + nbytes - length;
-    const path = store.describe(key);
-    let entries: ShardEntries;
-    try {
-      const bytes = (await store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
-      entries = await decodeShardIndex(bytes, { path, start: offset, size: nbytes, grid, layout });
-    } catch (error) {
-      if (isFlaw(error)) return false;
-      throw error;
-    }
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const index = await this.#readIndex(shard, grid, layout);
+    if (index === undefined) return false;
+    const first = permute(start, chain.order);
     const slot = first.reduce((sum, item, d) => sum * at(grid, d) + Math.floor(item / at(chunkShape, d)), 0);
-    const entry = entries[slot];
+    const entry = index.entries[slot];
     if (entry === undefined) return true;
     const below = first.map((item, d) => item % at(chunkShape, d));
-    const inside = {
-      key,
-      chain: inner,
-      shape: chunkShape,
-      offset: offset + entry.offset,
-      nbytes: entry.nbytes,
-    };
-    if (await remove(below, inside)) return true;
-    const left = entries.map((each, i) => (i === slot ? undefined : each));
-    const bytes = await encodeShardIndex(left, grid, layout);
-    const before = changes.get(key);
-    const others = Array.isArray(before) ? (before as readonly JournalWrite[]) : [];
-    changes.set(key, [
-      ...others.filter((write) => write.offset !== indexAt || write.bytes.length !== bytes.length),
-      { offset: indexAt, bytes },
-    ]);
+    const place = { offset: offset + entry.offset, nbytes: entry.nbytes };
+    if (await this.#remove(below, { key, chain: inner, shape: chunkShape, ...place })) return true;
+    const left = index.entries.map((each, i) => (i === slot ? undefined : each));
+    this.#write(key, { offset: index.offset, bytes: await encodeShardIndex(left, grid, layout) });
     return true;
   }
 
-  const total = countPositions(model.axes);
-  let done = 0;
-  for await (const position of storedPositions(stored, model, options.signal)) {
-    options.signal?.throwIfAborted();
-    await look(position);
-    done++;
-    options.onProgress?.({ done, total, unit: "chunks" });
+  /** The index of a shard, and its byte in the object; undefined if it cannot be read. */
+  async #readIndex(
+    { key, offset, nbytes }: InnerShard,
+    grid: readonly number[],
+    layout: ShardingSerializer["index"],
+  ): Promise<{ readonly entries: ShardEntries; readonly offset: number } | undefined> {
+    const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
+    const indexAt = layout.location === "start" ? offset : offset + nbytes - length;
+    const path = this.store.describe(key);
+    try {
+      const bytes = (await this.store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
+      const entries = await decodeShardIndex(bytes, { path, start: offset, size: nbytes, grid, layout });
+      return { entries, offset: indexAt };
+    } catch (error) {
+      if (isFlaw(error)) return undefined;
+      throw error;
+    }
   }
-  return { holes, lost, store };
+
+  /** Shows other bytes in an object, in place of what was shown there before. */
+  #write(key: string, write: JournalWrite): void {
+    const before = this.#changes.get(key);
+    const others = Array.isArray(before) ? (before as readonly JournalWrite[]) : [];
+    const isSame = ({ offset, bytes }: JournalWrite): boolean =>
+      offset === write.offset && bytes.length === write.bytes.length;
+    this.#changes.set(key, [...others.filter((other) => !isSame(other)), write]);
+  }
 }
 
 interface InnerShard {

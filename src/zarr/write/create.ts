@@ -162,7 +162,7 @@ export function checkMembers(spec: ZarrSpecification): void {
 const NOT_JSON = "a value for JSON";
 
 /** Turns an error about the document into one about the specification; returns other errors unchanged. */
-export function explainRefusal(error: unknown, spec: ZarrSpecification): unknown {
+function explainRefusal(error: unknown, spec: ZarrSpecification): unknown {
   if (!isSuperchunkError(error)) return error;
   const { field = "", expected, found } = error.details;
   const member = memberOf(field, spec);

@@ -118,7 +118,7 @@ export async function layOutShard(
 }
 
 /** True if every item equals the given one bit by bit: -0 is not 0, and NaNs may differ. */
-export function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
+function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
   const { length } = item;
   for (let i = 0; i < length; i++) if (items[i] !== item[i]) return false;
   for (let i = length; i < items.length; i++) if (items[i] !== items[i - length]) return false;
