@@ -9,12 +9,6 @@ const MIN_MATCH: usize = 4;
 /** The most literals that a token can count without more bytes, and the longest match that fits in one vector. */
 const SHORT_LITERALS: usize = 14;
 const SHORT_MATCH: usize = 16;
-/** Tokens up to this have no literals and a short match: a bare sequence. */
-const BARE_TOKEN: usize = 12;
-/** If a run of bare sequences gives fewer bytes than this, the wait before the next try gets longer each time, … */
-const BARE_RUN: usize = 96;
-/** … up to this many bytes. */
-const BARE_WAIT: usize = 8192;
 
 let last: usize = 0;
 
@@ -25,38 +19,28 @@ export function lastToken(): usize {
 
 /** Decodes one LZ4 block. Returns the bytes written, or an error listed in the README. Stops after `need` bytes. */
 export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
-  let ip = src;
   const ipEnd = src + srcLength;
-  let op = dst;
-  const opEnd = dst + dstLength;
-  // Before these, a token, short literals and a distance are inside the input, and a short sequence fits in the output.
   const ipShort = ipEnd - min(srcLength, SHORT_LITERALS + 3);
   const opShort = dst + min(need, dstLength - min(dstLength, SHORT_LITERALS + SHORT_MATCH));
-  let opBare = op;
-  let wait: usize = 0;
+  return decodeSequences(src, ipEnd, ipShort, dst, dst + dstLength, opShort, need);
+}
+
+/**
+ * The limits are parameters of this function, which is too long to be inlined, because V8 computes other constants again for each
+ * sequence. Before `ipShort` and `opShort`, a token, short literals and a distance are inside the input, and a short sequence fits
+ * in the output.
+ */
+function decodeSequences(
+  ip: usize, ipEnd: usize, ipShort: usize, dst: usize, opEnd: usize, opShort: usize, need: usize,
+): i32 {
+  let op = dst;
   while (ip < ipEnd) {
-    // In text nearly all sequences are bare. While that can be predicted, the next token need not wait for this one's length.
-    if (op >= opBare) {
-      const start = op;
-      while (ip < ipShort && op < opShort) {
-        const sequence = load<u32>(ip);
-        const token = <usize>(sequence & 0xff);
-        const distance = <usize>((sequence >> 8) & 0xffff);
-        if (token > BARE_TOKEN || distance - 1 >= op - dst) break;
-        if (distance >= SHORT_MATCH) v128.store(op, v128.load(op - distance));
-        else copyShortMatch(op, distance);
-        op += token + MIN_MATCH;
-        ip += 3;
-      }
-      wait = op - start < BARE_RUN ? min<usize>(2 * wait + 16, BARE_WAIT) : <usize>0;
-      opBare = min(op + wait, opShort);
-    }
-    // Most others are short. Their lengths and distances cannot be predicted, so nothing here branches on them. Each token waits
+    // Most sequences are short. Their lengths and distances cannot be predicted, so nothing here branches on them. Each token waits
     // for the literals before it: with `ip` two bytes before the token, finding the next one takes one addition.
     ip -= 2;
     while (true) {
       if (ip >= ipShort - 2) break;
-      if (op >= opBare) break;
+      if (op >= opShort) break;
       const token = <usize>load<u8>(ip, 2);
       const literals = token >> 4;
       if (literals > SHORT_LITERALS) break;
@@ -80,7 +64,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
             more = <usize>load<u8>(ip, 2);
             ip += 1;
             length += more;
-            if (length > dstLength) return TOO_LONG;
+            if (length > opEnd - dst) return TOO_LONG;
           } while (more == 255);
         }
         if (length > opEnd - op) return TOO_LONG;
@@ -103,7 +87,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
           more = <usize>load<u8>(ip);
           ip += 1;
           literals += more;
-          if (literals > dstLength) return TOO_LONG;
+          if (literals > opEnd - dst) return TOO_LONG;
         } while (more == 255);
       }
       if (literals > ipEnd - ip) return ENDS_EARLY;
@@ -129,7 +113,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
         more = <usize>load<u8>(ip);
         ip += 1;
         length += more;
-        if (length > dstLength) return TOO_LONG;
+        if (length > opEnd - dst) return TOO_LONG;
       } while (more == 255);
     }
     length += 4;
