@@ -242,6 +242,12 @@ export function loadBlock(
   return layout.filtered;
 }
 
+/**
+ * A stream that would save less than a hundredth is stored: decoding it takes several times as long as copying it, and most of such
+ * streams are noise. Chunks thus become at most 1 % longer.
+ */
+const WORTH = 0.99;
+
 /** Result if the streams do not fit in the target. */
 export const FULL = -1 as const;
 
@@ -276,12 +282,12 @@ export function putStreams(
   for (let i = 0; i < count; i++) {
     const stream = source + i * length;
     to += 4;
-    const room = Math.min(length, end - to);
-    if (room <= 0) return FULL;
+    if (to >= end) return FULL;
+    const room = Math.min(Math.floor(WORTH * length), end - to);
     const place = isHere ? out.byteOffset + to : layout.chunk;
     let written = encodeStream(stream, length, place, room);
     // A reader takes a stream of full length for a stored one.
-    const isStored = written <= 0 || written >= length;
+    const isStored = written <= 0;
     if (isStored) {
       if (length > end - to) return FULL;
       written = length;
