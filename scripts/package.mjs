@@ -234,7 +234,7 @@ async function bundleCode() {
       // Small files that are loaded for the same work.
       if (/\/commands\/(?:de)?compress\.js$/.test(id)) return "compress";
       if (/\/(?:arrow|parquet|table)-compare\.js$/.test(id)) return "compare";
-      if (/\/commands\/(?:chunks|ls)\.js$/.test(id)) return "lists";
+      if (/\/commands\/(?:chunks|info|ls)\.js$/.test(id)) return "lists";
       if (/\/commands\/(?:attrs|columns|compact|rows|set)\.js$/.test(id)) return "changes";
       if (/\/blosc2\/(?:stores|tables|zip)\.js$/.test(id)) return "blosc2-stores";
       if (/\/blosc2\/(?:hdf5-chunk|text-rows)\.js$/.test(id)) return "blosc2-made";

@@ -11,8 +11,11 @@ export function zarrShapeOf(nodes: readonly string[]): ZarrShape {
 
 /** The line of Python that opens Zarr: a table as a dataset, a folder as a tree. xarray cannot open an array without a group. */
 export function openingZarr(place: string, shape: ZarrShape, isRectilinear = false): string {
-  const first = isRectilinear ? 'import zarr; zarr.config.set({"array.rectilinear_chunks": True}); ' : "";
-  const at = JSON.stringify(place);
+  // zarr-python takes these characters in a text for parts of an address.
+  const isOdd = /[#?]|::/.test(place) && !/^\w+:\/\//.test(place);
+  const at = isOdd ? `zarr.storage.LocalStore(${JSON.stringify(place)})` : JSON.stringify(place);
+  const settings = isRectilinear ? 'zarr.config.set({"array.rectilinear_chunks": True}); ' : "";
+  const first = isOdd || isRectilinear ? `import zarr; ${settings}` : "";
   if (shape === "array" || shape === "group")
     return `${first || "import zarr; "}data = zarr.open_${shape}(${at}, mode="r")`;
   const call = shape === "dataset" ? `open_zarr(${at})` : `open_datatree(${at}, engine="zarr")`;

@@ -72,6 +72,10 @@ export const xarray: Suite = {
       const routes: (readonly [string, string])[] = [
         [`convert ${source}`, await printed(world, ["convert", source, `${source}.zarr`])],
         [
+          `convert ${source} to a name that looks like an address`,
+          await printed(world, ["convert", source, `${source} #1?::.zarr`]),
+        ],
+        [
           `virtualize ${source} --to kerchunk`,
           await printed(world, ["virtualize", source, `${source}.json`, "--to", "kerchunk"]),
         ],

@@ -107,7 +107,9 @@ export async function planArray(
   if (unequal) notes.push(cells.unequal === undefined ? UNEQUAL_LAST : UNEQUAL);
   const copies = matching?.copies ?? [];
   if (cells !== undefined && recodes !== undefined && source.uneven !== undefined)
-    notes.push(howManyCopied(countCopies(copies), cells.count, recodes));
+    notes.push(
+      `chunks copied: ${countCopies(copies)} of ${cells.count}; the rest is recompressed: ${recodes}`,
+    );
   const layout = cells && {
     cells,
     shards: chooseShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
@@ -184,14 +186,6 @@ export const RECTILINEAR_READERS =
 const RECTILINEAR = `so its grid is rectilinear, with one object a chunk: ${RECTILINEAR_READERS}`;
 const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
 const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
-
-/** `6 of 9 chunks are copied, and 3 are recompressed: the last chunk of …`. */
-function howManyCopied(copied: number, count: number, reason: string): string {
-  if (count === 1) return `its chunk is recompressed: ${reason}`;
-  const of = `${copied === 0 ? "none" : copied} of ${count} chunks ${copied === 1 ? "is" : "are"} copied`;
-  const others = count - copied;
-  return `${of}, and ${others} ${others === 1 ? "is" : "are"} recompressed: ${reason}`;
-}
 
 /** Cells that are chunks of the archive, all or some of them. */
 interface MatchedCells {

@@ -110,7 +110,7 @@ describe("the report on chunks off the grid", () => {
       { rows: 8, chunk: 4 },
     ]);
     const note =
-      "2 of 5 chunks are copied, and 3 are recompressed: the last chunk of memory:part0.blp is short, with 10 rows " +
+      "chunks copied: 2 of 5; the rest is recompressed: the last chunk of memory:part0.blp is short, with 10 rows " +
       "in all, and Zarr's regular grid has no short chunk in the middle";
     const [plan] = (await planOne(archives)).arrays;
     expect(plan).toMatchObject({ action: "mixed", chunks: 5, chunkShape: [4], notes: [note] });
