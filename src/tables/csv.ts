@@ -20,8 +20,8 @@ interface Look {
   hasNone: boolean;
   hasZone: boolean;
   characters: number;
-  /** The first values that are not numbers and not times: what they are, and where. */
-  readonly odd: { number?: string; time?: string };
+  /** The first values that are not numbers, not times, and that end in a zero: what they are, and where. */
+  readonly odd: { number?: string; time?: string; zero?: string };
 }
 
 /**
@@ -57,6 +57,8 @@ export async function openCsv(
     const look = looks[i] ?? newLook();
     const dtype = given ?? dtypeOf(look);
     const why = given === undefined && dtype.kind === "unicode" ? reasonOf(look) : undefined;
+    if (given === undefined && look.odd.zero !== undefined)
+      throw new SuperchunkError("UNSUPPORTED", `column "${name}": ${look.odd.zero}`, { path, field: name });
     if (why !== undefined) notes.push(`column "${name}" is text: ${why}`);
     if (look.hasZone && dtype.kind === "datetime") notes.push(zoneNotes(name));
     return { name, dtype, shape: [] };
@@ -95,7 +97,8 @@ interface Records {
 }
 
 /**
- * Records in file order, in groups of one piece of text. Empty lines are skipped; in a file of one column, they are missing values.
+ * Records in file order, in groups of one piece of text. Empty lines are skipped; in a file of one column, those after the names are
+ * missing values.
  */
 async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Records> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -111,10 +114,9 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
     } catch {
       // All earlier pieces were valid, so only lines of this piece before the first invalid byte are added.
       const lines = new TextDecoder().decode(piece).split("\ufffd", 1).join().split("\n").length - 1;
-      throw wrong(
-        line + rest.split("\n").length - 1 + lines,
-        "is not UTF-8; convert the file, for example with: iconv -f latin1 -t utf-8",
-      );
+      const found = rest === "" && line === 1 && (piece?.[0] ?? 0) >= 0xfe ? "utf-16" : "latin1";
+      const reason = `is not UTF-8; convert the file, for example with: iconv -f ${found} -t utf-8`;
+      throw wrong(line + rest.split("\n").length - 1 + lines, reason);
     }
   };
   const cut = (length: number): Records => {
@@ -131,17 +133,15 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
       data.slice(0, end).reduce((sum, record) => sum + record.join("").split("\n").length, first);
     const quote = errors.find(({ type }) => type === "Quotes");
     if (quote !== undefined)
-      throw wrong(
-        linesBefore(quote.row ?? 0),
-        `has a quoted value that does not end as it should (${quote.message})`,
-      );
+      throw wrong(linesBefore(quote.row ?? 0), `has a quoted value that does not end (${quote.message})`);
     width ||= at(data, 0).length;
     const isEmpty = (record: readonly string[]): boolean =>
       width > 1 && record.length === 1 && record[0] === "";
     const bad = data.findIndex((record) => record.length !== width && !isEmpty(record));
     if (bad >= 0) {
       const found = at(data, bad).length;
-      const reason = `has ${found} value${found === 1 ? "" : "s"}, and the first line has ${width}; quote values that contain "${delimiter}"`;
+      const advice = found < width ? "add the missing ones" : `quote values that contain "${delimiter}"`;
+      const reason = `has ${found} value${found === 1 ? "" : "s"}, and the first line has ${width}; ${advice}`;
       throw wrong(linesBefore(bad), reason, { expected: width, found });
     }
     rest = rest.slice(length);
@@ -152,6 +152,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   };
   for await (const piece of source()) {
     rest += decode(piece);
+    for (; width === 0 && /^\r?\n/.test(rest); line++) rest = rest.slice(rest.indexOf("\n") + 1);
     const length = lastLine(rest);
     if (length > 0) yield cut(length);
   }
@@ -325,6 +326,8 @@ function lookAt(look: Look, text: string, record: number, lineOf: Records["lineO
     if (text === "NaT" || text.length === 10) counts.day++;
   } else odd.time ??= where("which is not a date or time");
   if (text.length < 6 && TRUTH.test(text)) counts.bool++;
+  if (text.charCodeAt(text.length - 1) === 0)
+    odd.zero ??= where("whose last zero numpy strings lose; to drop it, give the type (--dtype)");
   if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 

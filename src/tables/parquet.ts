@@ -175,7 +175,8 @@ function nodeType(node: SchemaTree, name: string, arrow: AnyType | undefined, pa
   if (converted === "LIST" && others.length === 0 && first.element.repetition_type === "REPEATED") {
     const [item, ...more] = first.children;
     if (item === undefined) return nodeType(first, name, inner[0]?.type, path);
-    if (more.length === 0) return { kind: "list", item: nodeType(item, name, inner[0]?.type, path) };
+    const length = arrow?.stride; // Only lists of a fixed size have one.
+    if (more.length === 0) return { kind: "list", item: nodeType(item, name, inner[0]?.type, path), length };
   }
   if (converted === "LIST" || element.repetition_type === "REPEATED")
     throw noCounterpart(name, "a list in an old form", path);

@@ -348,8 +348,7 @@ export function wantedOf<Column extends { readonly name: string }>(
   const wanted = all.filter(({ name }) => names?.includes(name) !== false);
   const twice = wanted.find(({ name }, i) => wanted.findIndex((each) => each.name === name) < i)?.name;
   if (twice === undefined) return wanted;
-  const message = `the file has two columns "${twice}"; rename one`;
-  throw new SuperchunkError("UNSUPPORTED", message, { path, field: twice });
+  throw new SuperchunkError("UNSUPPORTED", `the file has two columns "${twice}"; rename one`, { path });
 }
 
 function isNested({ kind }: DType): boolean {

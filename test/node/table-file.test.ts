@@ -88,9 +88,9 @@ describe.each(FILES)("%s", (file) => {
   });
 });
 
-test("the delimiter of CSV is found although an early line is empty", async () => {
+test("the delimiter of CSV is found although early lines are empty", async () => {
   const path = join(temporaryFolder(), "a.csv");
-  writeFileSync(path, "id;price\n\n1;0.5\n2;1.5\n");
+  writeFileSync(path, "\r\n\nid;price\n\n1;0.5\n2;1.5\n");
   const { dtype, shape } = await openTableFile(path);
   expect(shape).toEqual([2]);
   expect(formatDType(dtype)).toEqual([
@@ -150,6 +150,11 @@ describe("a value that does not fit is refused with its row and column, and noth
       "line 2 has a quoted value that does not end",
     ],
     ["a missing header", "", "the file is empty"],
+    [
+      "a record that is too long",
+      "id,price,day,name\n\n2,1,3,4,5\n",
+      "line 3 has 5 values, and the first line has 4; quote values",
+    ],
     ["a name twice", "id,id,day,name\n", 'column 2 is "id" again'],
     ["a number beyond float64", "id,price,day,name\n\n2,1e400,2020-02-03,a\n", 'line 3, column "price"'],
     ["text that is not UTF-8", "id,price,day,name\n2,1,2020-02-03,\xfc\n", "line 2 is not UTF-8"],
@@ -197,6 +202,17 @@ test.each([
   expect(err).toContain(`column "code" is text: ${why}`);
   expect(err).not.toContain('"word" is text');
   expect(await columnOf(path, "code")).toEqual([text, "5", "6"]);
+});
+
+test("text of CSV that ends in a zero is refused, unless a dtype drops it", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, "word,n\nab,1\nc\0,2\n");
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([1, expect.stringContaining('column "word": line 3 has "c\\u0000"') as string]);
+  const dtype = '[["word","<U2"],["n","<i8"]]';
+  expect((await runCli(["create", path, "--from", from, "--dtype", dtype])).code).toBe(0);
+  expect(await columnOf(path, "word")).toEqual(["ab", "c"]);
 });
 
 test("leading zeros of CSV become numbers if a dtype asks for them", async () => {
