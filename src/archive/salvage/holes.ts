@@ -105,57 +105,20 @@ export function salvagedSequence(
   column: SalvagedColumn,
   rows: readonly RowSpan[],
 ): ChunkSequence {
-  const { found, rowBytes, key, checksum } = column;
+  const { found, key, checksum } = column;
   const { chunkBytes, slots } = found;
-  /** Byte ranges of the column that stay, in order, with their start in this sequence. */
-  const kept: (RowSpan & { readonly at: number })[] = [];
-  let total = 0;
-  for (const { from, to } of rows) {
-    kept.push({ from: from * rowBytes, to: to * rowBytes, at: total });
-    total += (to - from) * rowBytes;
-  }
-  const item = Math.max(1, column.fill.length);
-  const end = slots.reduce((sum, { nbytes }, i) => Math.max(sum, i * chunkBytes + nbytes), 0);
-  const flawed = slots.flatMap(({ nbytes, flaw }, i) =>
-    flaw === undefined ? [] : [{ from: i * chunkBytes, to: i * chunkBytes + nbytes }],
-  );
-  /** Byte ranges of the column that are filled: whole items. */
-  const filled = mergeSpans(
-    [...flawed, { from: end, to: Number.MAX_SAFE_INTEGER }].map(({ from, to }) => ({
-      from: Math.floor(from / item) * item,
-      to: to === Number.MAX_SAFE_INTEGER ? to : Math.ceil(to / item) * item,
-    })),
-  );
+  const bytes = new SalvagedBytes(source, column, rows);
+  const { nbytes: total } = bytes;
   /** Begin of the keys of chunks that are made on request. */
   const prefix = `${key}/\0salvaged-`;
   let made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
 
   function placeNow(index: number): PlacedChunk {
     const nbytes = nbytesOfChunk(index, total, chunkBytes);
-    const place = wholeAt(index, nbytes);
+    const place = bytes.wholeAt(index, nbytes);
     if (place !== undefined) return { ...place, index };
     const facts = { offset: 0, ctbytes: undefined, available: nbytes + 65536, prologue: 0 };
     return { index, key: `${prefix}${index}`, nbytes, checksum, ...facts };
-  }
-
-  /** The place of a chunk that is used as stored: this sequence needs exactly that chunk. */
-  function wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
-    const [span, ...others] = spansOf(index * chunkBytes, nbytes);
-    if (span === undefined || others.length > 0 || span.from % chunkBytes !== 0) return undefined;
-    const { place } = slots[span.from / chunkBytes] ?? {};
-    const isFilled = filled.some((bad) => bad.from < span.to && span.from < bad.to);
-    return place?.nbytes === nbytes && !isFilled ? place : undefined;
-  }
-
-  /** Byte ranges of the column for a part of this sequence. */
-  function spansOf(at: number, length: number): RowSpan[] {
-    const spans: RowSpan[] = [];
-    for (const span of kept) {
-      const from = Math.max(at, span.at);
-      const to = Math.min(at + length, span.at + span.to - span.from);
-      if (from < to) spans.push({ from: span.from + from - span.at, to: span.from + to - span.at });
-    }
-    return spans;
   }
 
   function chunkAt(index: number): Promise<Uint8Array> {
@@ -163,40 +126,11 @@ export function salvagedSequence(
     return made.chunk;
   }
 
-  /** Makes a chunk from parts of intact chunks and the fill value. */
   async function make(index: number): Promise<Uint8Array> {
-    const nbytes = nbytesOfChunk(index, total, chunkBytes);
-    const fill = column.fill.length > 0 ? column.fill : Uint8Array.of(0);
-    const out = new Uint8Array(nbytes);
-    let done = 0;
-    for (const { from, to } of spansOf(index * chunkBytes, nbytes))
-      for (let at = from; at < to; ) {
-        const slotIndex = Math.floor(at / chunkBytes);
-        const end = Math.min(to, (slotIndex + 1) * chunkBytes);
-        const slot = slots[slotIndex];
-        if (slot?.place !== undefined) {
-          const start = at - slotIndex * chunkBytes;
-          const bytes = await decoded(slot.place);
-          out.set(bytes.subarray(start, Math.min(bytes.length, start + end - at)), done);
-        }
-        for (const bad of filled)
-          for (let i = Math.max(at, bad.from); i < Math.min(end, bad.to); i++)
-            out[done + i - at] = fill[i % fill.length] as number;
-        done += end - at;
-        at = end;
-      }
-    const chunk = await encode(out, column.encoding);
+    const items = await bytes.read(index * chunkBytes, nbytesOfChunk(index, total, chunkBytes));
+    const chunk = await encode(items, column.encoding);
     const digest = await loadDigest(checksum);
     return joinBytes([chunk, digest(chunk)]);
-  }
-
-  async function decoded({ key, offset, available, nbytes }: PlacedChunk): Promise<Uint8Array> {
-    const length = Math.min(available, nbytes + 16);
-    const bytes = await source.getRange(key, { offset, length });
-    if (bytes !== undefined) return decode(bytes, { maxNbytes: nbytes });
-    throw new SuperchunkError("STALE", "the file went while it was read; try again", {
-      path: source.describe(key),
-    });
   }
 
   return {
@@ -212,6 +146,111 @@ export function salvagedSequence(
     },
     leftovers: async () => [],
   };
+}
+
+/** Bytes of a column `[from, to)` that stay. */
+interface KeptBytes extends RowSpan {
+  /** Their start among all bytes that stay. */
+  readonly at: number;
+}
+
+/** The bytes of a damaged column that stay, with the fill value where chunks are lost. */
+class SalvagedBytes {
+  /** Number of bytes that stay. */
+  readonly nbytes: number;
+  readonly #source: ReadableStore;
+  readonly #column: SalvagedColumn;
+  readonly #kept: readonly KeptBytes[];
+  /** Byte ranges of the column that are filled: whole items. */
+  readonly #filled: readonly RowSpan[];
+
+  constructor(source: ReadableStore, column: SalvagedColumn, rows: readonly RowSpan[]) {
+    const { rowBytes } = column;
+    const kept: KeptBytes[] = [];
+    let total = 0;
+    for (const { from, to } of rows) {
+      kept.push({ from: from * rowBytes, to: to * rowBytes, at: total });
+      total += (to - from) * rowBytes;
+    }
+    this.nbytes = total;
+    this.#source = source;
+    this.#column = column;
+    this.#kept = kept;
+    this.#filled = filledBytes(column);
+  }
+
+  /** The place of a chunk that is used as stored: exactly that chunk stays. */
+  wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
+    const { chunkBytes, slots } = this.#column.found;
+    const [span, ...others] = this.#spansOf(index * chunkBytes, nbytes);
+    if (span === undefined || others.length > 0 || span.from % chunkBytes !== 0) return undefined;
+    const { place } = slots[span.from / chunkBytes] ?? {};
+    const isFilled = this.#filled.some((bad) => bad.from < span.to && span.from < bad.to);
+    return place?.nbytes === nbytes && !isFilled ? place : undefined;
+  }
+
+  /** `length` of the bytes that stay, from byte `start` of them on. */
+  async read(start: number, length: number): Promise<Uint8Array> {
+    const { chunkBytes } = this.#column.found;
+    const out = new Uint8Array(length);
+    let done = 0;
+    for (const { from, to } of this.#spansOf(start, length))
+      for (let at = from; at < to; ) {
+        const end = Math.min(to, (Math.floor(at / chunkBytes) + 1) * chunkBytes);
+        await this.#readPart(at, out.subarray(done, done + end - at));
+        done += end - at;
+        at = end;
+      }
+    return out;
+  }
+
+  /** Byte ranges of the column for a part of the bytes that stay. */
+  #spansOf(start: number, length: number): RowSpan[] {
+    return this.#kept.flatMap((span) => {
+      const from = Math.max(start, span.at);
+      const to = Math.min(start + length, span.at + span.to - span.from);
+      return from < to ? [{ from: span.from + from - span.at, to: span.from + to - span.at }] : [];
+    });
+  }
+
+  /** Reads bytes of the column from byte `at` on, all of one chunk, into `out`. */
+  async #readPart(at: number, out: Uint8Array): Promise<void> {
+    const { found, fill } = this.#column;
+    const index = Math.floor(at / found.chunkBytes);
+    const place = found.slots[index]?.place;
+    if (place !== undefined) {
+      const start = at - index * found.chunkBytes;
+      out.set((await this.#decode(place)).subarray(start, start + out.length));
+    }
+    const item = fill.length > 0 ? fill : Uint8Array.of(0);
+    for (const { from, to } of this.#filled)
+      for (let i = Math.max(at, from); i < Math.min(at + out.length, to); i++)
+        out[i - at] = item[i % item.length] as number;
+  }
+
+  async #decode({ key, offset, available, nbytes }: PlacedChunk): Promise<Uint8Array> {
+    const length = Math.min(available, nbytes + 16);
+    const bytes = await this.#source.getRange(key, { offset, length });
+    if (bytes !== undefined) return decode(bytes, { maxNbytes: nbytes });
+    throw new SuperchunkError("STALE", "the file went while it was read; try again", {
+      path: this.#source.describe(key),
+    });
+  }
+}
+
+/** Byte ranges of a column without values: of lost chunks, and after the last chunk. They are extended to whole items. */
+function filledBytes({ found: { slots, chunkBytes }, fill }: SalvagedColumn): RowSpan[] {
+  const item = Math.max(1, fill.length);
+  const end = slots.reduce((sum, { nbytes }, i) => Math.max(sum, i * chunkBytes + nbytes), 0);
+  const flawed = slots.flatMap(({ nbytes, flaw }, i) =>
+    flaw === undefined ? [] : [{ from: i * chunkBytes, to: i * chunkBytes + nbytes }],
+  );
+  return mergeSpans(
+    [...flawed, { from: end, to: Number.MAX_SAFE_INTEGER }].map(({ from, to }) => ({
+      from: Math.floor(from / item) * item,
+      to: to === Number.MAX_SAFE_INTEGER ? to : Math.ceil(to / item) * item,
+    })),
+  );
 }
 
 /** A store that also serves the chunks that a sequence makes. Supports only what reading an archive needs. */
