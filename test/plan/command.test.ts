@@ -358,7 +358,13 @@ it("a plan records the version of the package, and a failure names its archive o
   const { version } = JSON.parse(await readFile(join(repositoryRoot, "package.json"), "utf8")) as {
     version: string;
   };
-  expect(JSON.parse(await readFile(plan, "utf8"))).toMatchObject({ software: version });
+  const text = await readFile(plan, "utf8");
+  expect(JSON.parse(text)).toMatchObject({ software: version });
+  const other = join(folder, "other.json");
+  await writeFile(other, text.replace(version, "9.9.9"));
+  expect((await runCli(["run", other])).err).toContain(
+    `superchunk 9.9.9 made the plan, and this is ${version}`,
+  );
   // Every run has the same exit code, and names what failed.
   for (const flags of [[], [], ["--retry-failed"], ["--task", "1/1"]]) {
     const { code, err } = await runCli(["run", plan, ...flags]);
