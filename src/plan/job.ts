@@ -295,11 +295,8 @@ export async function removeReceipts({ store, receipts }: Opened): Promise<void>
   await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
 }
 
-/** The state of a plan according to its record: nothing exists yet, it is running, or everything is published. */
-type Stage = "free" | "running" | "published";
-
-/** Throws `CONFLICT` if the destination belongs to another conversion. */
-async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
+/** The state of a plan according to its record. Throws `CONFLICT` if the destination belongs to another conversion. */
+async function stageOf({ store, path, record, plan }: Opened): Promise<"free" | "running" | "published"> {
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
   if (stored["plan"] === plan.id) return stored["published"] === true ? "published" : "running";
@@ -351,10 +348,11 @@ export async function putRecord(
   await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
 }
 
-/** True if the plan was finished before: everything is published, or no record is left, but the result is. */
+/** True if everything is published, or the result is there without a record, or with one that a process believed dead put again. */
 export async function isFinished(job: Opened): Promise<boolean> {
   const stage = await stageOf(job);
-  return stage === "published" || (stage === "free" && (await isResultThere(job)));
+  if (stage === "published" || !(await isResultThere(job))) return stage === "published";
+  return stage === "free" || (job.target.isHierarchy && !(await hasEntries(job.store, job.receipts)));
 }
 
 async function isResultThere({ store, path, target, plan }: Opened): Promise<boolean> {

@@ -175,7 +175,8 @@ describe.each([
 });
 
 describe("a scheduler that delays, duplicates, reorders and kills", () => {
-  const seeds = Array.from({ length: sweep(200, 8) }, (_, seed) => seed);
+  // 6411: a process believed dead dies after it has put the record of the finished plan again.
+  const seeds = [...Array.from({ length: sweep(200, 8) }, (_, seed) => seed), 6411];
 
   it.each(seeds)("loses and duplicates nothing (seed %i)", async (seed) => {
     const random = randomFrom(seed);
