@@ -77,9 +77,8 @@ async function reportFailure(error: unknown, argv: readonly string[], context: C
 function interruptedText([name = "", ...argv]: readonly string[]): string {
   const isResumable = name === "convert" || (name === "verify" && argv.includes("--report"));
   const instead = argv.includes("--overwrite") ? " instead of --overwrite" : "";
-  return isResumable
-    ? `interrupted; run the same command with --resume${instead} to continue`
-    : "interrupted";
+  const how = isResumable ? `with --resume${instead}` : name === "run" || name === "finish" ? "again" : "";
+  return how === "" ? "interrupted" : `interrupted; run the same command ${how} to continue`;
 }
 
 async function reportJson(error: unknown, context: Context): Promise<void> {

@@ -13,6 +13,7 @@ import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, mountedStore } from "../store/mounted.ts";
+import { orWithoutFolders } from "./fs/fs-folders.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import {
@@ -250,12 +251,14 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
       ? undefined
       : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
     try {
-      return await repairIn(store, key, {
-        ...rest,
-        openPlace: options.openPlace ?? placeOpener({ allow }),
-        ...(lock === undefined || isFile ? {} : { lock }),
-        ...(target === undefined ? {} : { into: target }),
-      });
+      return await orWithoutFolders(lock === undefined || isFile ? undefined : into, () =>
+        repairIn(store, key, {
+          ...rest,
+          openPlace: options.openPlace ?? placeOpener({ allow }),
+          ...(lock === undefined || isFile ? {} : { lock }),
+          ...(target === undefined ? {} : { into: target }),
+        }),
+      );
     } finally {
       await target?.store.close?.();
     }

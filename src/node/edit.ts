@@ -18,6 +18,7 @@ import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable, PublishPolicy } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
+import { orWithoutFolders } from "./fs/fs-folders.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
@@ -111,19 +112,12 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   const addresses = places?.map((place) => (typeof place === "string" ? place : place.prefix)) ?? [];
   const allow = [...(options.allow ?? []), ...addresses];
   const settled = await settle(path, location, { ...options, allow, publish }, options.format ?? "blz");
-  const folders = isFile || isBucketAddress(path) ? [] : [join(resolve(path), "meta"), resolve(path)];
-  const made = folders.filter((folder) => !fs.existsSync(folder));
-  try {
-    return await closeOnFailure(
+  return orWithoutFolders(isFile || isBucketAddress(path) ? undefined : path, () =>
+    closeOnFailure(
       location.store,
       createIn(location.store, location.path, { ...options, ...settled, places, publish: options.publish }),
-    );
-  } catch (error) {
-    // Folders with files of others remain.
-    for (const folder of made)
-      if (fs.existsSync(folder) && fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
-    throw error;
-  }
+    ),
+  );
 }
 
 /** The place of an existing object, or of a new one in a group: a file, or a folder as the root of its store. */

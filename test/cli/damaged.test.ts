@@ -1,9 +1,9 @@
 /** `--damaged` of the commands that read: whole chunks are output, others are listed, and the exit code says so. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openArray } from "../../src/node/index.ts";
+import { openArray, repairArray } from "../../src/node/index.ts";
 import { runCli } from "./harness.ts";
 
 /** 20 rows of 4 a chunk; chunk 2 (rows 8 to 11) is damaged. */
@@ -127,4 +127,16 @@ it("info of a truncated file shows what its header says, and the damage", async 
   expect(out).toMatch(/^chunkSize +32$[\s\S]*^checksum +"?adler32"?$[\s\S]*^DAMAGED {2}TRUNCATED: /m);
   const json = JSON.parse((await runCli(["info", at("short.blp"), "--json"])).out);
   expect(json).toMatchObject({ header: { version: 3, nchunks: 5 }, error: { code: "TRUNCATED" } });
+});
+
+it("an interrupted repair leaves nothing of its copy", async () => {
+  const stop = new AbortController();
+  const into = at("copy");
+  const onProgress = (): void => {
+    if (existsSync(into)) stop.abort(new Error("interrupted"));
+  };
+  await expect(repairArray(at("whole"), { into, signal: stop.signal, onProgress })).rejects.toThrow(
+    "interrupted",
+  );
+  expect(existsSync(into)).toBe(false);
 });

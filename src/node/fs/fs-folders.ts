@@ -237,6 +237,18 @@ export function removeFolder(path: string): void {
   }
 }
 
+/** Does work that makes an archive in a folder. If it fails, removes the empty folders that it made. */
+export async function orWithoutFolders<T>(path: string | undefined, work: () => Promise<T>): Promise<T> {
+  const names = path === undefined ? [] : ["meta", "data", "."];
+  const made = names.map((name) => resolve(path ?? "", name)).filter((folder) => !fs.existsSync(folder));
+  try {
+    return await work();
+  } catch (error) {
+    for (const folder of made) removeFolder(folder);
+    throw error;
+  }
+}
+
 function realPath(path: string): string | undefined {
   try {
     return fs.realpathSync.native(path);

@@ -31,6 +31,7 @@ import { ArrayWriter } from "../array/array-writer.ts";
 import { commitStorage } from "../array/changes.ts";
 import { settleNames, tidy } from "../array/compact.ts";
 import type { WriteOptions } from "../array/create.ts";
+import { removeNew } from "../array/create.ts";
 import { ArrayRoot, newArrayId } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { clearPlace } from "../layout/clear-place.ts";
@@ -104,7 +105,7 @@ export async function repairInto(
     } catch (error) {
       await writer.rollBack().catch(() => undefined); // only the first error is thrown
       await root.settled().catch(() => undefined);
-      await clearPlace(into.store, into.path, true).catch(() => undefined);
+      await removeNew(into.store, into.path, into.store, { id: layout.id }).catch(() => undefined);
       throw error;
     }
     await tidy(writer);
