@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_950,
   arrow: 838,
   hdf5: 2_991,
-  blosc2: 3_388,
+  blosc2: 3_414,
   tables: 1_730,
   codec2: 1_611,
   pool: 532,

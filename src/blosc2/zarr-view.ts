@@ -19,9 +19,9 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { listKeys, resolveRange } from "../store/key.ts";
+import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
-import { arrayDocument, chunkKey, DOCUMENT } from "../zarr/document/make-v3.ts";
+import { arrayDocument, DOCUMENT } from "../zarr/document/make-v3.ts";
 import { DESCR } from "../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
@@ -61,7 +61,8 @@ export class Blosc2Store implements ReadableStore {
   /** True if blocks are converted one by one: they divide the chunks, or a chunk reaches past the end of the array. */
   readonly #byBlocks: boolean;
   readonly #shardShape: readonly number[];
-  readonly #names: ReadonlyMap<string, number>;
+  /** Number of chunks along each dimension; undefined without chunks. */
+  readonly #grid: readonly number[] | undefined;
   readonly #kept = new Map<number, Promise<Shown>>();
   readonly #document: Uint8Array;
   readonly #some: SomeBlocks;
@@ -104,9 +105,7 @@ export class Blosc2Store implements ReadableStore {
         `blocks of ${frame.blockBytes} bytes, ${Math.ceil(perChunk)} of them in a chunk; at most ${MAX_BLOCKS} of ${MAX_BLOCK} bytes are read`,
         { path: frame.path, field: "block_size", expected: MAX_BLOCK, found: frame.blockBytes },
       );
-    this.#names = new Map(
-      needed === 0 ? [] : positions(counts).map((position, i) => [chunkKey(position), i]),
-    );
+    this.#grid = needed === 0 ? undefined : counts;
     this.#document = new TextEncoder().encode(stringifyJson(this.#describe()));
   }
 
@@ -131,7 +130,23 @@ export class Blosc2Store implements ReadableStore {
   }
 
   async *list(folder: string): AsyncGenerator<ListEntry> {
-    yield* listKeys([DOCUMENT, ...this.#names.keys()], folder);
+    const [first, ...parts] = folder === "" ? [] : folder.split("/");
+    const grid = this.#grid;
+    const kindAt = (depth: number): ListEntry["kind"] => (depth === grid?.length ? "object" : "folder");
+    if (first === undefined) yield { name: DOCUMENT, kind: "object" };
+    if (first === undefined && grid !== undefined) yield { name: "c", kind: kindAt(0) };
+    if (first !== "c" || grid === undefined || parts.length >= grid.length || !positionIn(grid, parts))
+      return;
+    const count = at(grid, parts.length);
+    for (let i = 0; i < count; i++) yield { name: String(i), kind: kindAt(parts.length + 1) };
+  }
+
+  /** The number of the chunk at a key; undefined for other keys. */
+  #indexOf(key: string): number | undefined {
+    const [first, ...parts] = key.split("/");
+    const grid = this.#grid;
+    if (first !== "c" || parts.length !== grid?.length) return undefined;
+    return positionIn(grid, parts)?.reduce((index, n, d) => index * at(grid, d) + n, 0);
   }
 
   async storedBytes(): Promise<number> {
@@ -193,7 +208,7 @@ export class Blosc2Store implements ReadableStore {
   }
 
   #shard(key: string, options?: StoreOptions): Promise<Shown> {
-    const index = this.#names.get(key);
+    const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const known = this.#kept.get(index);
     if (known !== undefined) return known;
@@ -205,7 +220,7 @@ export class Blosc2Store implements ReadableStore {
   }
 
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
-    const index = this.#names.get(key);
+    const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return undefined;
     return this.#lend(index, at(this.#frame.chunks, index), options);
   }
@@ -235,7 +250,7 @@ export class Blosc2Store implements ReadableStore {
     key: string,
     slots: readonly number[],
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
-    const index = this.#names.get(key);
+    const index = this.#indexOf(key);
     if (index === undefined || !this.#byBlocks || this.#kept.has(index)) return undefined;
     return this.#placed(index, at(this.#frame.chunks, index), () => this.#some.read(index, slots));
   }
@@ -379,6 +394,13 @@ function exactType(dtype: DType, path: string): ZarrType | undefined {
     if (!isSuperchunkError(error, "UNSUPPORTED") || dtype.itemSize === 0) throw error;
     return undefined;
   }
+}
+
+/** The numbers of a key's parts; undefined if one is outside of the grid, or not written as in keys. */
+function positionIn(grid: readonly number[], parts: readonly string[]): readonly number[] | undefined {
+  const isInside = (part: string, d: number): boolean =>
+    /^(?:0|[1-9]\d*)$/.test(part) && Number(part) < at(grid, d);
+  return parts.every(isInside) ? parts.map(Number) : undefined;
 }
 
 function shuffleOf(filters: readonly number[]): Shuffle {

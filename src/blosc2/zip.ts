@@ -34,6 +34,8 @@ interface Entry {
 const PIECE = 4 << 20;
 /** Bytes to read at once for a member's header and what follows it, the header of a frame. */
 const AHEAD = 8192;
+/** Such reads to keep: small members share them, and are read in the order of their names. */
+const PARTS = 255;
 
 /** Parts of the file that were read and are kept, to save requests. */
 class KeptParts {
@@ -59,7 +61,7 @@ class KeptParts {
     const most = Math.min(Math.max(length, ahead), Math.max(0, this.#size - offset));
     const bytes = await this.#read({ offset, length: Math.max(length, most) }, options);
     if (bytes === undefined || ahead < length) return bytes;
-    this.#parts = [...this.#parts.slice(0, 1), { offset, bytes }];
+    this.#parts = [...this.#parts.slice(0, 1), ...this.#parts.slice(1).slice(-PARTS), { offset, bytes }];
     return bytes.slice(0, length);
   }
 }

@@ -13,7 +13,7 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 const SIGNATURE: readonly number[] = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 /** Bytes of a page, and pages to keep. */
 const PAGE = 64 << 10;
-const PAGES = 64;
+const PAGES = 256;
 /** Most bytes of a metadata structure; real files stay far below. */
 const MAX_STRUCTURE = 64 << 20;
 /** A superblock is at byte 0, or after a user block of 512 bytes, 1024 bytes, and so on. */
