@@ -175,7 +175,14 @@ async function corpusJobs(folder: string): Promise<ParquetJob[]> {
         for (const [column, { dtype, shape, sha256 }] of Object.entries(row.columns))
           jobs.push({ path, column, dtype, shape, sha256 });
       else if (row.sha256 !== null && !isTable)
-        jobs.push({ path, column: "value", dtype: row.dtype, shape: row.shape, sha256: row.sha256 });
+        jobs.push({
+          path,
+          // The fields of structs are columns.
+          column: typeof row.dtype === "string" ? "value" : "",
+          dtype: row.dtype,
+          shape: row.shape,
+          sha256: row.sha256,
+        });
     }
   }
   return jobs;

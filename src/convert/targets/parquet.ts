@@ -64,8 +64,7 @@ export const PARQUET: ColumnFormat = {
   async write(piece, context) {
     const { options, store } = context;
     const columns = fileColumns(piece, options);
-    for (const { column, schema } of columns)
-      for (const note of notesOn(column.name, schema, piece)) context.note(note);
+    for (const { schema } of columns) for (const note of notesOn(schema, piece)) context.note(note);
     const bytes = fileBytes(columns, metadataOf(piece, options), context);
     await store.put(piece.key, bytes, { ifAbsent: options.overwrite !== true, signal: context.signal });
   },
@@ -130,7 +129,7 @@ function describePlan(
     file.schema.leaves[0]?.whyConverted ??
     whyNotByChunks(column, file.rowBytes) ??
     whyNotRestream(file, usual);
-  const notes = notesOn(column.name, file.schema, piece);
+  const notes = notesOn(file.schema, piece);
   return reason === undefined ? { action: "restream", notes } : { action: "recode", reason, notes };
 }
 

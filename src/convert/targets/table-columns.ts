@@ -48,15 +48,16 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }
 
-/** Notes on what the type of a column in Parquet, or its name, does not show. */
-export function notesOn(name: string, { notes }: ColumnSchema, { columns }: Piece): readonly string[] {
-  const isSame = (other: string): boolean => other < name && other.toLowerCase() === name.toLowerCase();
-  const other = columns.find((each) => isSame(each.name))?.name;
-  if (other === undefined) return notes;
-  return [
-    ...notes,
-    `columns "${other}" and "${name}" differ only in case: DuckDB renames one of them, and Spark reads neither`,
-  ];
+/** Notes on what the types of columns in Parquet, or their names, do not show. */
+export function notesOn({ notes, nodes }: ColumnSchema, { columns }: Piece): readonly string[] {
+  const names = columns.flatMap(columnsOf).map(({ name }) => name);
+  const isSame = (a: string, b: string): boolean => a < b && a.toLowerCase() === b.toLowerCase();
+  const alike = nodes.flatMap(({ name }) => {
+    const other = names.find((each) => isSame(each, name));
+    if (other === undefined) return [];
+    return `columns "${other}" and "${name}" differ only in case: DuckDB renames one of them, and Spark reads neither`;
+  });
+  return [...notes, ...alike];
 }
 
 /** Name of the column added to minute bars. */

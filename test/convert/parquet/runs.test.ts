@@ -154,13 +154,14 @@ test("a Zarr chunk with fewer rows than its place in the grid is refused", async
 });
 
 test.each([
-  ["parquet", [SPAN, CASE]],
-  ["arrow", [SPAN]],
-] as const)("a dry run to %s gives the notes of the run", async (to, expected) => {
+  ["parquet", "--as=ctable", [SPAN, CASE]],
+  ["parquet", "--no-columns", [SPAN, CASE]],
+  ["arrow", "--as=ctable", [SPAN]],
+] as const)("a dry run to %s (%s) gives the notes of the run", async (to, kind, expected) => {
   const folder = temporaryFolder();
   const from = join(folder, "t.bcolz");
   const dtype = '[["a","<i4"],["A","<i4"],["span","<m8[h]"]]';
-  expect((await runCli(["create", from, "--as", "ctable", "--dtype", dtype, "--shape", "3"])).code).toBe(0);
+  expect((await runCli(["create", from, kind, "--dtype", dtype, "--shape", "3"])).code).toBe(0);
   const into = ["convert", from, join(folder, `t.${to}`), "--json"];
   const planned = JSON.parse((await runCli([...into, "--dry-run"])).out) as {
     entries: readonly { arrays: readonly { notes: readonly string[] }[] }[];

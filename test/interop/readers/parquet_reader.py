@@ -128,7 +128,10 @@ def to_time(column, dtype):
 
 
 def read(job):
-    values = to_numpy(read_table(job["path"])[job.get("column", "value")], parse_dtype(job["dtype"]))
+    table = read_table(job["path"])
+    # Without a name, all columns: the fields of an array of structs.
+    name = job.get("column", "value")
+    values = to_numpy(table.to_struct_array() if name == "" else table[name], parse_dtype(job["dtype"]))
     return describe(values.reshape(job["shape"]), job)
 
 
