@@ -162,19 +162,24 @@ async function printJson(
       await list.add({ ...named, index, file: key, start, shape, slot });
     return;
   }
-  for await (const chunk of listed(archive, signal)) {
+  for await (const chunk of listed(archive, { signal })) {
     const waiting = list.add({ ...named, ...chunkFacts(chunk) });
     if (waiting !== undefined) await waiting;
   }
 }
 
-/** The chunks. If an object is not in the archive's folder, its address replaces its key. */
+/** The chunks, with their places in the files that hold them. If an object is not in the archive's folder, its address replaces its key. */
 async function* listed(
   archive: BytesArchive | ReadableArray,
-  signal: AbortSignal,
+  options: LongOptions & { readonly first?: number; readonly end?: number },
 ): AsyncGenerator<ReadableChunk> {
-  for await (const chunk of archive.listChunks({ signal }))
-    yield chunk.address === undefined ? chunk : { ...chunk, key: chunk.address };
+  const { store } = archive;
+  for await (const chunk of archive.listChunks(options)) {
+    const { key, slot, address }: ReadableChunk = chunk;
+    // Without a place it is made of other data when it is read.
+    if (store.filePlace !== undefined) yield { ...chunk, offset: -1, ...(await store.filePlace(key, slot)) };
+    else yield address === undefined ? chunk : { ...chunk, key: address };
+  }
 }
 
 /** The same as members of JSON, which are left out if they are undefined. */
@@ -188,7 +193,7 @@ function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
   return {
     index,
     file: key,
-    offset,
+    offset: offset < 0 ? null : offset,
     nbytes,
     cbytes: ctbytes,
     ratio: ratioOf(nbytes, ctbytes),
@@ -217,7 +222,7 @@ async function printLines(
   if (options.map === true) return printMap(archive, context);
   const { nchunks, nbytes } = archive;
   let table: ChunkTable | undefined;
-  for await (const chunk of listed(archive, signal)) {
+  for await (const chunk of listed(archive, { signal })) {
     if (table === undefined) {
       table = new ChunkTable(chunk, { nchunks, nbytes, columns: out.columns });
       await out.line(table.header());
@@ -238,7 +243,7 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
   let failure: SuperchunkError | undefined;
   for (let next = 0, end = nchunks; next < nchunks; ) {
     try {
-      for await (const { index, nbytes, ctbytes } of archive.listChunks({ signal, first: next, end })) {
+      for await (const { index, nbytes, ctbytes } of listed(archive, { signal, first: next, end })) {
         map.add({ index, nbytes, cbytes: ctbytes });
         next = index + 1;
       }

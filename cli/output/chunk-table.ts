@@ -101,7 +101,7 @@ function columnsOf(first: ReadableChunk, facts: ChunkTableFacts, layout: Layout)
       ? []
       : [{ name: "start", width: start, cell: (chunk: ReadableChunk) => (chunk.start ?? []).join(",") }]),
     ...(file === undefined ? [] : [{ name: "file", width: file, cell: fileCell(isTight, file) }]),
-    { name: "offset", width: narrow(12, 6, offset), isRight: true, cell: (chunk) => String(chunk.offset) },
+    { name: "offset", width: narrow(12, 6, offset), isRight: true, cell: offsetCell },
     {
       name: "bytes",
       width: narrow(11, 5, lengthOf(first.nbytes)),
@@ -136,6 +136,10 @@ function filterCell({ memcpyed, shuffle }: ReadableChunk): string {
 function checksumCell(hasDigest: boolean): (chunk: ReadableChunk) => string {
   return ({ checksum, digest }) =>
     checksum === "None" ? "none" : hasDigest ? `${checksum} ${digest ?? ""}`.trimEnd() : checksum;
+}
+
+function offsetCell({ offset }: ReadableChunk): string {
+  return offset < 0 ? "-" : String(offset);
 }
 
 function lengthOf(number: number): number {

@@ -14,8 +14,8 @@ import { readBatches, type ValueSource } from "./value-source.ts";
 
 /** Most runs of values to keep; when there are as many, pairs are merged. */
 const MOST_RUNS = 4096;
-/** Width of a plot in characters if the output is not a terminal, and the largest width. */
-const [USUAL_WIDTH, MOST_WIDTH] = [80, 200];
+/** Width of a plot and its labels in characters if the output is not a terminal, and the largest width; the least of the plot alone. */
+const [USUAL_WIDTH, MOST_WIDTH, LEAST_WIDTH] = [80, 200, 8];
 /** A Braille character has two columns of four dots: their bits, by column, upwards. */
 const DOTS: readonly (readonly number[])[] = [
   [0x40, 0x04, 0x02, 0x01],
@@ -110,10 +110,7 @@ export function drawEnvelope(envelope: Envelope, width: number, height: number):
   const [least, greatest] = [Number(envelope.least), Number(envelope.greatest)];
   const top = 4 * height - 1;
   const levelOf = (value: number): number =>
-    // Of halves, because the difference of two large numbers can be infinite.
-    greatest > least
-      ? Math.round(top * ((value / 2 - least / 2) / (greatest / 2 - least / 2)))
-      : middleOf(height);
+    greatest > least ? Math.round(top * shareOf(value, least, greatest)) : middleOf(height);
   const cells = Array.from({ length: height }, () => new Uint8Array(width));
   let before: readonly [number, number] | undefined;
   for (const [x, range] of envelope.columns(2 * width).entries()) {
@@ -141,12 +138,14 @@ export function drawEnvelope(envelope: Envelope, width: number, height: number):
 export function sparkline(values: readonly number[]): string {
   const known = values.filter(Number.isFinite);
   const [least, greatest] = [Math.min(...known), Math.max(...known)];
-  const step = greatest > least ? (BARS.length - 1) / (greatest - least) : 0;
-  return values
-    .map((value) =>
-      Number.isFinite(value) ? BARS[step === 0 ? 3 : Math.round((value - least) * step)] : " ",
-    )
-    .join("");
+  const levelOf = (value: number): number =>
+    greatest > least ? Math.round((BARS.length - 1) * shareOf(value, least, greatest)) : 3;
+  return values.map((value) => (Number.isFinite(value) ? BARS[levelOf(value)] : " ")).join("");
+}
+
+/** Where a value is between two others, from 0 to 1. Of halves, because the difference of two large numbers can be infinite. */
+function shareOf(value: number, least: number, greatest: number): number {
+  return (value / 2 - least / 2) / (greatest / 2 - least / 2);
 }
 
 /** A value for people: whole numbers with separators, fractions with six digits, dates. */
@@ -179,7 +178,7 @@ export async function printPlots(
   const plots = envelopes.map((envelope, s) => plotOf(sources[s] as ValueSource, envelope));
   const height = plots.length === 1 ? 12 : plots.length < 5 ? 6 : 3;
   const margin = Math.max(...plots.map((plot) => plot.margin));
-  const width = Math.max(24, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH)) - margin - 2;
+  const width = Math.max(LEAST_WIDTH, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH) - margin - 2);
   for (const plot of plots) for (const line of plot.lines(margin, width, height)) await out.line(line);
   const [{ count } = { count: 0 }] = envelopes;
   if (plots.some((plot) => plot.margin > 0))

@@ -71,6 +71,8 @@ function meansOf(values: readonly (number | bigint)[], parts: number): number[] 
   return Array.from({ length: count }, (_, part) => {
     const [from, to] = [(part * values.length) / count, ((part + 1) * values.length) / count].map(Math.floor);
     const known = values.slice(from, to).map(Number).filter(Number.isFinite);
-    return known.length === 0 ? Number.NaN : known.reduce((sum, value) => sum + value, 0) / known.length;
+    // The sum of large numbers could be infinite, and the mean of equal ones is rounded.
+    const mean = known.reduce((sum, value) => sum + value / known.length, 0);
+    return known.length === 0 ? Number.NaN : Math.max(Math.min(...known), Math.min(Math.max(...known), mean));
   });
 }

@@ -10,7 +10,7 @@ import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { groupRanges } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { FilePlace, ReadableStore } from "../store/types.ts";
 import { concurrencyOf, leastForParts, MAX_GAP, MAX_REQUEST } from "../zarr/read/leaf.ts";
 import type { Frame, FrameChunk } from "./frame.ts";
 
@@ -75,6 +75,14 @@ export class SomeBlocks {
       }
     }
     return Promise.all(slots.map((slot) => blocks.get(slot)));
+  }
+
+  /** Where a block is in its file; undefined if it cannot be read alone. */
+  async placeOf(index: number, slot: number): Promise<Omit<FilePlace, "key"> | undefined> {
+    const place = at(this.#frame.chunks, index) as StoredChunk;
+    const { starts, ends } = (await this.#open(index, place)).places ?? {};
+    if (starts === undefined || ends === undefined) return undefined;
+    return { offset: place.offset + at(starts, slot), ctbytes: at(ends, slot) - at(starts, slot) };
   }
 
   #open(index: number, place: StoredChunk): Promise<Known> {

@@ -9,7 +9,7 @@ import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey, refuseListed, resolveRange, showListed } from "../store/key.ts";
+import { joinKey, partOf, refuseListed, showListed } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -204,9 +204,7 @@ class TreeStore implements ReadableStore {
     const found = await this.#find(key);
     if (found !== undefined) return found.store.getRange(found.key, range, options);
     const bytes = await this.#groupDocument(key, options);
-    if (bytes === undefined) return undefined;
-    const { offset, length } = resolveRange(range, bytes.length, key);
-    return bytes.slice(offset, offset + length);
+    return bytes && partOf(bytes, range, key);
   }
 
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
@@ -228,6 +226,15 @@ class TreeStore implements ReadableStore {
     const found = await this.#find(folder);
     return found?.store.whyEncoded(found.key, options);
   }
+
+  /** Arrays in a file of small ones have no place, because that is compressed as a whole. */
+  readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key, slot) => {
+    const found = await this.#find(key);
+    if (found === undefined || found.member.from !== undefined) return undefined;
+    const place = await found.store.filePlace(found.key, slot);
+    const isInside = found.member.store !== this.#store;
+    return place && (isInside ? { ...place, key: joinKey(this.#place, place.key) } : place);
+  };
 
   async storedBytes(folder: string): Promise<number> {
     const found = await this.#find(folder);
@@ -269,13 +276,13 @@ class TreeStore implements ReadableStore {
   }
 
   /** The array that a key belongs to, and the rest of the key. */
-  async #find(key: string): Promise<{ store: Blosc2Store; key: string } | undefined> {
+  async #find(key: string): Promise<{ store: Blosc2Store; key: string; member: Member } | undefined> {
     const parts = key.split("/");
     for (let count = parts.length; count > 0; count--) {
       const path = parts.slice(0, count).join("/");
       const member = this.#arrays.get(path);
       if (member !== undefined && !this.#groups.has(path))
-        return { store: await this.#open(path, member), key: parts.slice(count).join("/") };
+        return { store: await this.#open(path, member), key: parts.slice(count).join("/"), member };
     }
     return undefined;
   }

@@ -19,7 +19,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { resolveRange } from "../store/key.ts";
+import { partOf } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { arrayDocument, DOCUMENT } from "../zarr/document/make-v3.ts";
 import { DESCR } from "../zarr/document/metadata-v3.ts";
@@ -119,9 +119,7 @@ export class Blosc2Store implements ReadableStore {
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const bytes = await this.get(key, options);
-    if (bytes === undefined) return undefined;
-    const { offset, length } = resolveRange(range, bytes.length, key);
-    return bytes.subarray(offset, offset + length);
+    return bytes && partOf(bytes, range, key);
   }
 
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
@@ -148,6 +146,20 @@ export class Blosc2Store implements ReadableStore {
     if (first !== "c" || parts.length !== grid?.length) return undefined;
     return positionIn(grid, parts)?.reduce((index, n, d) => index * at(grid, d) + n, 0);
   }
+
+  /** The place of a block, or of its chunk if that is encoded as one. */
+  readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key, slot = 0) => {
+    const index = this.#indexOf(key) ?? -1;
+    const place = this.#made === undefined ? this.#frame.chunks[index] : undefined;
+    if (place === undefined || !("key" in place)) return undefined;
+    const { offset, end } = place;
+    const whole = {
+      key: place.key,
+      offset,
+      ...(end !== undefined && !this.#byBlocks && { ctbytes: end - offset }),
+    };
+    return { ...whole, ...(this.#byBlocks && (await this.#some.placeOf(index, slot))) };
+  };
 
   async storedBytes(): Promise<number> {
     return this.#frame.storedBytes;

@@ -9,7 +9,7 @@ import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { resolveRange } from "../store/key.ts";
+import { partOf } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { v2Chain } from "../zarr/document/metadata-v2.ts";
@@ -113,8 +113,7 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     get: read,
     getRange: async (key, range) => {
       const bytes = await read(key);
-      const { offset, length } = resolveRange(range, bytes?.length ?? 0, key);
-      return bytes?.subarray(offset, offset + length);
+      return bytes && partOf(bytes, range, key);
     },
     stat: async (key) => {
       const bytes = await read(key);

@@ -8,7 +8,7 @@
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey, resolveRange, splitKey } from "../store/key.ts";
+import { joinKey, partOf, resolveRange, splitKey } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
@@ -72,6 +72,11 @@ export class Hdf5Store implements ReadableStore {
     return shown?.make === undefined && (shown?.padding ?? 0) === 0 ? shown?.place : undefined;
   }
 
+  readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key) => {
+    const place = (await this.#chunk(key))?.place;
+    return place && { key: this.#file.key, offset: place.position, ctbytes: place.size };
+  };
+
   /** The HDF5 object at a path. */
   async objectAt(path: string): Promise<Hdf5Dataset | Hdf5Group | undefined> {
     return (await this.#node(path))?.object;
@@ -82,10 +87,8 @@ export class Hdf5Store implements ReadableStore {
   }
 
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    const document = await this.#document(key);
-    if (document !== undefined) return document;
     const shown = await this.#chunk(key);
-    return shown && readShown(this.#file, shown, options);
+    return shown === undefined ? this.#document(key) : readShown(this.#file, shown, options);
   }
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
@@ -96,9 +99,7 @@ export class Hdf5Store implements ReadableStore {
       return length === 0 ? new Uint8Array(0) : this.#file.store.getRange(this.#file.key, part, options);
     }
     const bytes = await this.get(key, options);
-    if (bytes === undefined) return undefined;
-    const { offset, length } = resolveRange(range, bytes.length, key);
-    return bytes.subarray(offset, offset + length);
+    return bytes && partOf(bytes, range, key);
   }
 
   async stat(key: string): Promise<ObjectInfo | undefined> {

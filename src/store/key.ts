@@ -227,6 +227,12 @@ export function resolveRange(range: ByteRange, size: number, path: string): Reso
   return { offset, length: Math.min(range.length, size - offset) };
 }
 
+/** The part of an object's bytes that a range covers: a view of them. @throws as {@link resolveRange} */
+export function partOf(bytes: Uint8Array, range: ByteRange, path: string): Uint8Array {
+  const { offset, length } = resolveRange(range, bytes.length, path);
+  return bytes.subarray(offset, offset + length);
+}
+
 /**
  * Groups ranges that are read together, each group in order of offsets: gaps have at most `maxGap` bytes, and
  * a group at most `maxLength`.

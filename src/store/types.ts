@@ -113,6 +113,8 @@ export interface ReadableStore {
   readonly readsToStat?: boolean;
   /** Capability of such a store: the size of an object, without reading it. */
   sizeOf?(key: string, options?: StoreOptions): Promise<number | undefined>;
+  /** Capability of a store of a file's chunks: where the data of an object, or of an inner chunk, are; undefined if they are made of others. */
+  filePlace?(key: string, slot?: number): Promise<FilePlace | undefined>;
   /** Text for errors about an absent object, if the store knows a reason, such as a web page at its address. */
   explainAbsence?(): string | undefined;
   /** Releases the resources of the store. */
@@ -140,6 +142,13 @@ export interface GeneratingStore extends ReadableStore {
   compareSums?(folder: string, options?: StoreOptions): Promise<number>;
   /** Bytes of the data that an array's objects are generated from, without generating them. */
   storedBytes(folder: string): Promise<number>;
+}
+
+/** Where the data of a chunk are in the file that holds them. `ctbytes` is absent if they share their bytes with other chunks. */
+export interface FilePlace {
+  readonly key: string;
+  readonly offset: number;
+  readonly ctbytes?: number;
 }
 
 export function isGenerating(store: ReadableStore): store is GeneratingStore {

@@ -342,3 +342,44 @@ test("append, resize, set and attrs change an array in a group, and its copy in 
   expect(root.consolidated_metadata.metadata.x).toEqual(document);
   expect([document.shape, document.attributes]).toEqual([[5], { unit: "EUR" }]);
 });
+
+describe("chunks of HDF5 and Blosc2 files are listed with their places in the file", () => {
+  test("plain values are the bytes there", async () => {
+    const file = "fixtures/hdf5/h5py-latest.h5";
+    const { out } = await runCli(["chunks", `${file}/big-endian`, "--json"]);
+    const [{ file: name, offset, cbytes }] = JSON.parse(out);
+    const { bytes } = await runCli(["cat", `${file}/big-endian`, "--format", "raw"]);
+    expect(name).toBe("h5py-latest.h5");
+    expect(
+      readFileSync(file)
+        .subarray(offset, offset + cbytes)
+        .equals(bytes),
+    ).toBe(true);
+  });
+
+  test.each([
+    ["blosc2/lz4.b2nd", ""],
+    ["blosc2/uneven.b2nd", ""],
+    ["hdf5/h5py-latest.h5", "/g/blosc-lz4"],
+  ])("damage at the place of a chunk of %s is found in it", async (fixture, inside) => {
+    const file = join(await makeFolder(), fixture.replace(/.*\//, ""));
+    cpSync(join("fixtures", fixture), file);
+    const { out } = await runCli(["chunks", file + inside, "--json"]);
+    const { offset, cbytes, start } = JSON.parse(out)[2];
+    const before = JSON.parse((await runCli(["cat", file + inside, "--json"])).out);
+    const image = readFileSync(file);
+    writeFileSync(file, image.fill(0x55, offset, offset + cbytes));
+    const [row = 0, column = 0] = start;
+    const at = async (r: number, c: number): Promise<string> =>
+      (await runCli(["cat", file + inside, "--slice", `${r},${c}`, "--json"])).out.trim();
+    expect(await at(row, column)).not.toBe(JSON.stringify(before[row][column]));
+    expect(await at(0, 0)).toBe(JSON.stringify(before[0][0]));
+  });
+
+  test("a chunk that is made of other data has none", async () => {
+    const { out } = await runCli(["chunks", "fixtures/blosc2-tables/deleted.b2z/price", "--json"]);
+    expect(JSON.parse(out)).toMatchObject([{ offset: null }]);
+    const table = await runCli(["chunks", "fixtures/blosc2-tables/deleted.b2z/price"]);
+    expect(table.out).toMatch(/c\/0 +- +464/);
+  });
+});

@@ -241,6 +241,7 @@ export type FullStore = Required<
     | "readsToStat"
     | "sizeOf"
     | "explainAbsence"
+    | "filePlace"
   >
 >;
 

@@ -13,7 +13,7 @@ import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import { resolveRange } from "../../store/key.ts";
+import { partOf } from "../../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import type { Hole, HolePolicy } from "../kinds/types.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";
@@ -266,9 +266,7 @@ function withMade(
     get: async (key, options) => made(key) ?? store.get(key, options),
     async getRange(key, range, options) {
       const bytes = await made(key);
-      if (bytes === undefined) return store.getRange(key, range, options);
-      const { offset, length } = resolveRange(range, bytes.length, key);
-      return bytes.subarray(offset, offset + length);
+      return bytes === undefined ? store.getRange(key, range, options) : partOf(bytes, range, key);
     },
     async stat(key, options): Promise<ObjectInfo | undefined> {
       const bytes = await made(key);

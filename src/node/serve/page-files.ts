@@ -257,9 +257,14 @@ export class PageFiles {
 async function* readablesAt({ store, path }: PageRoot): AsyncGenerator<FoundReadable> {
   if (path !== "" && (await store.stat(path)) !== undefined) {
     // The arrays in an HDF5 file or a Blosc2 store follow its root.
-    const node = HELD_NAMES.test(path) ? await open(store, path) : undefined;
-    if (node?.kind === "group") yield* findReadables(node, path);
-    else yield { path };
+    try {
+      const node = HELD_NAMES.test(path) ? await open(store, path) : undefined;
+      if (node?.kind === "group") yield* findReadables(node, path);
+      else yield { path };
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      yield { path, error };
+    }
     return;
   }
   try {

@@ -20,6 +20,7 @@ import {
   type ChunkBatch,
   type ChunkDetail,
   indicesOf,
+  MADE,
   MOST_CHUNKS,
   STATE,
   type Watch,
@@ -44,6 +45,7 @@ export async function listChunks(
   { signal, onProgress }: Watch<ChunkBatch>,
 ): Promise<string | undefined> {
   const lot = new Lot((batch) => onProgress?.(batch));
+  const { store } = column;
   let next = 0;
   let listed = 0;
   let problem: string | undefined;
@@ -51,7 +53,10 @@ export async function listChunks(
     try {
       const options = next === 0 ? { signal } : { signal, first: next };
       for await (const chunk of column.listChunks(options)) {
-        lot.add(chunk);
+        const { key, slot, nbytes }: ReadableChunk = chunk;
+        // A page does not compress chunks that are made.
+        const made = { offset: -1, key: MADE, ctbytes: nbytes, compressor: "" };
+        lot.add(store.filePlace ? { ...chunk, ...((await store.filePlace(key, slot)) ?? made) } : chunk);
         next = chunk.index + 1;
         if (++listed >= MOST_CHUNKS) break;
       }
@@ -107,7 +112,9 @@ class Lot {
       nbytes: Float64Array.from(chunks, ({ nbytes }) => nbytes),
       cbytes: Float64Array.from(chunks, ({ ctbytes }) => ctbytes),
       file: Uint32Array.from(chunks, ({ key }) => this.#numberOf(key)),
-      codec: Uint32Array.from(chunks, ({ compressor }) => this.#numberOf(compressor)),
+      codec: Uint32Array.from(chunks, ({ compressor }) =>
+        this.#numberOf(compressor.replace("none", "not compressed")),
+      ),
       digest: chunks.map(({ digest }) => digest),
       words: this.#words.slice(),
       state: Uint8Array.from(this.#state),

@@ -62,7 +62,8 @@ export class PageEngine implements Engine {
       this.#stored.set(node, stored);
     }
     return {
-      codec: codec === "" ? (codecs?.join(", ") ?? "") : codec,
+      // Values that are only laid out as bytes are not compressed.
+      codec: codec === "" ? (codecs?.filter((name) => name !== "bytes").join(", ") ?? "") : codec,
       checksum: checksum === "None" ? undefined : checksum,
       stored: await stored,
     };

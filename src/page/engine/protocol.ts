@@ -107,6 +107,9 @@ export const STATE = {
   unlisted: 6,
 } as const;
 
+/** Stands for the file of a chunk that is made of other data. */
+export const MADE = "made when it is read";
+
 /** Most chunks that are listed, or drawn at once. Limits the memory of the page, because a column may have any number of chunks. */
 export const MOST_CHUNKS = 4_000_000;
 

@@ -1,7 +1,7 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
 import { cssOf, NAMED } from "../colours.ts";
 import { h } from "../dom.ts";
-import { type ChunkDetail, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
+import { type ChunkDetail, MADE, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import {
   dateText,
@@ -33,8 +33,6 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["age", "age of the file"],
   ["health", "health"],
 ];
-/** Formats with all chunks in one file. What the list calls a file is the name that Zarr has for a part of it. */
-const PARTS_OF_FILES = new Set(["hdf5", "blosc2"]);
 
 export function view(shown: Shown): HTMLElement {
   return new ChunkView(shown).element;
@@ -281,10 +279,12 @@ class ChunkView {
   #showTotals(isGoing: boolean): void {
     const { count, stored, decoded, words, absent, total } = this.#data;
     const codecs = [...this.#data.codecs].map((i) => words[i] ?? "").filter((name) => name !== "");
-    const files = this.#data.files.size;
+    const hasMade = this.#data.files.has(words.indexOf(MADE));
+    const files = this.#data.files.size - (hasMade ? 1 : 0);
     const parts = [
-      `${formatPlural(count, "chunk")}${PARTS_OF_FILES.has(this.#shown.node.dialect) ? "" : ` in ${formatPlural(files, "file")}`}`,
-      decoded === 0 ? "" : sizesText(stored, decoded),
+      `${formatPlural(count, "chunk")}${files === 0 ? "" : ` in ${formatPlural(files, "file")}`}`,
+      decoded === 0 || files === 0 ? "" : sizesText(stored, decoded),
+      hasMade ? "chunks that are made when they are read have the size of their values" : "",
       codecs.join(", "),
       absent === 0 ? "" : `${formatCount(absent)} more are not stored: all their values are the fill value`,
       count < MOST_CHUNKS || count === total
@@ -331,7 +331,9 @@ class ChunkView {
     return [
       head,
       `${words[file[slot] as number] ?? ""}${(offset[slot] as number) < 0 ? "" : ` at byte ${formatCount(offset[slot] as number)}`}`,
-      ...(stored > 0 ? [`${sizesText(stored, decoded)}, ${words[codec[slot] as number] ?? ""}`] : []),
+      ...(stored > 0
+        ? [[sizesText(stored, decoded), words[codec[slot] as number]].filter(Boolean).join(", ")]
+        : []),
       ...(digest === undefined ? [] : [`digest ${digest}`]),
       state,
     ];
