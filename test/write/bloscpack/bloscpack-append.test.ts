@@ -25,9 +25,11 @@ import { numbered, rejectionOf } from "../foreign-support.ts";
 
 const KEY = "a.blp";
 
-async function bytesOf(store: MemoryStore, key = KEY): Promise<Uint8Array> {
+/** The values of an archive that verifies, with no warnings but the expected ones. */
+async function bytesOf(store: MemoryStore, key = KEY, warnings: readonly string[] = []): Promise<Uint8Array> {
   const archive = (await open(store, key)) as BytesArchive | ArrayArchive;
-  expect((await archive.verify()).findings).toEqual([]);
+  const { ok, findings } = await archive.verify();
+  expect([ok, ...findings.map(({ code }) => code)]).toEqual([true, ...warnings]);
   return archive.readBytes(0, archive.nbytes);
 }
 
@@ -125,15 +127,16 @@ describe.each([
     ]) {
       const row = findFixture(`bloscpack-3/${name}.blp`);
       const store = new MemoryStore([[KEY, readFileSync(row.file)]]);
-      const before = await bytesOf(store);
+      const warnings = name === "append-leftover-bytes" ? ["TRAILING"] : [];
+      const before = await bytesOf(store, KEY, warnings);
       if ("inPlace" in how && !(await headerOf(store)).offsets) {
         expect((await rejectionOf(appendToBloscpack(store, KEY, numbered(5), how))).code).toBe("UNSUPPORTED");
         continue;
       }
       await appendToBloscpack(store, KEY, numbered(5000), how);
-      expect(Buffer.from(await bytesOf(store)).equals(Buffer.concat([before, numbered(5000)])), name).toBe(
-        true,
-      );
+      // A new file has only what counts.
+      const after = await bytesOf(store, KEY, "inPlace" in how ? warnings : []);
+      expect(Buffer.from(after).equals(Buffer.concat([before, numbered(5000)])), name).toBe(true);
     }
   });
 });
