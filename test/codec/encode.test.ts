@@ -93,6 +93,17 @@ describe("sizes", () => {
     expect(encodeSync(new Uint8Array(100_000), { clevel: 0 }).length).toBe(100_016);
   });
 
+  test.each(["lz4", "lz4hc", "snappy", "zlib"] as const)(
+    "%s stores a stream that would save less than a hundredth",
+    (cname) => {
+      const data = makeNoise(60_000, 5);
+      data.copyWithin(50_000, 30_000, 30_500);
+      expect(encodeSync(data, { cname }).length).toBe(60_016);
+      data.copyWithin(50_000, 30_000, 34_000);
+      expect(encodeSync(data, { cname }).length).toBeLessThan(59_400);
+    },
+  );
+
   test("a chunk is at most 16 bytes longer than its data, also if blocks just miss", () => {
     for (const cname of COMPRESSORS) {
       for (const blocksize of [128, 1000, 65_536]) {
