@@ -149,7 +149,7 @@ export async function printResult(
     await context.out.line(`${zarrLine(result)}${left}`);
   } else await context.out.line(`converted ${otherWords(result, to).join(", ")}`);
   // zarr-python does not understand the settings of an address in a bucket.
-  if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
+  if (to !== "zarr" || result.arrays === 0 || /^\w+:\/\/.*\?/.test(destination)) return;
   const { groups } = result;
   const isNamed = isMany && dimensionNames !== undefined;
   if (isNamed)
