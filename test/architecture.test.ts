@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 838,
   hdf5: 2_991,
   blosc2: 3_441,
-  tables: 1_730,
+  tables: 1_729,
   codec2: 1_611,
   pool: 532,
   scan: 2_126,

@@ -98,6 +98,7 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
     case TYPE.time:
       return timeOf("timedelta", TIME_UNITS[type.unit ?? 0] ?? "s");
     case TYPE.fixedBinary:
+      if (type.stride === 0) throw noCounterpart(name, "of values without bytes", path);
       return { kind: "void", itemSize: type.stride ?? 0, byteOrder: "none" };
     case TYPE.fixedList:
       return { kind: "list", item: typeOf(name, at(type.children ?? [], 0).type, path), length: type.stride };
@@ -105,10 +106,8 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
     case TYPE.largeList:
       return { kind: "list", item: typeOf(name, at(type.children ?? [], 0).type, path) };
     case TYPE.struct: {
-      const parts = (type.children ?? []).map((part) => ({
-        name: part.name,
-        type: typeOf(name, part.type, path),
-      }));
+      const parts = (type.children ?? []).map((each) => ({ ...each, type: typeOf(name, each.type, path) }));
+      if (parts.length === 0) throw noCounterpart(name, "a struct without fields", path);
       return { kind: "group", parts };
     }
     case TYPE.dictionary:

@@ -104,15 +104,14 @@ async function readColumn(
 /** Throws `UNSUPPORTED` for pages of DuckDB that hyparquet reads wrong: their first number needs 33 bits. */
 function refuseWidePages({ metadata }: ParquetScan, column: string, path: string): void {
   if (metadata.created_by?.startsWith("DuckDB") !== true) return;
-  const isWide = metadata.row_groups
-    .flatMap(({ columns }) => columns.map(({ meta_data: own }) => own))
-    .some(
-      (own) =>
-        own?.path_in_schema[0] === column &&
-        own.type === "INT32" &&
-        own.encodings.includes("DELTA_BINARY_PACKED") &&
-        Number(own.statistics?.max_value) >= 2 ** 31,
-    );
+  const chunks = metadata.row_groups.flatMap(({ columns }) => columns.map((each) => each.meta_data));
+  const isWide = chunks.some(
+    (own) =>
+      own?.path_in_schema[0] === column &&
+      own.type === "INT32" &&
+      own.encodings.includes("DELTA_BINARY_PACKED") &&
+      Number(own.statistics?.max_value) >= 2 ** 31,
+  );
   if (!isWide) return;
   const message = `column "${column}" has unsigned numbers from 2^31 on that DuckDB packed as differences, which are not read; write it with parquet_version V1`;
   throw new SuperchunkError("UNSUPPORTED", message, { path, field: column });

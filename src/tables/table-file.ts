@@ -343,6 +343,7 @@ export function wantedOf<Column extends { readonly name: string }>(
   { as, columns }: TableOptions,
   path: string,
 ): readonly Column[] {
+  if (all.length === 0) throw new SuperchunkError("UNSUPPORTED", "the file has no columns", { path });
   const names = columns ?? as?.fields.map(({ name }) => name);
   for (const name of names ?? []) columnNamed({ columns: all, path }, name);
   const wanted = all.filter(({ name }) => names?.includes(name) !== false);
