@@ -228,6 +228,8 @@ describe("samples in info", () => {
 it("a sparkline has a bar for each value, and a blank for a missing one", () => {
   expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7])).toBe("▁▂▃▄▅▆▇█");
   expect(sparkline([5, Number.NaN, 5])).toBe("▄ ▄");
+  // Their difference is infinite.
+  expect(sparkline([-1.7e308, 0, 1.7e308])).toBe("▁▅█");
   expect(sparkline([])).toBe("");
 });
 

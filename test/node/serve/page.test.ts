@@ -156,3 +156,14 @@ it("the page is absent if it is not wanted, and shows a Zarr-only folder only on
     await shown.close();
   }
 });
+
+it("a file that is served alone is listed although it cannot be opened", async () => {
+  const file = join(repositoryRoot, "fixtures/blosc2/lengths.b2frame");
+  const shown = await serveView(file, { page: "only" });
+  try {
+    const listed = await (await fetch(new URL("__superchunk__/archives.json", shown.url))).json();
+    expect(listed).toMatchObject({ archives: [{ error: expect.stringContaining("cannot be shown") }] });
+  } finally {
+    await shown.close();
+  }
+});
