@@ -1,6 +1,7 @@
 /** Opens frames of Blosc2 as Zarr arrays: as their chunks are cut, or with chunks made from their rows. Must not know chunks. */
 import { elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
 import type { DType } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -51,17 +52,17 @@ export function frameStore(
       found: stored,
     });
   const shape = rows === undefined ? cut.shape : [rows, ...rest];
-  const own = new Blosc2Store(store, frame, { ...cut, shape, dtype: dtype ?? cut.dtype });
-  if (cut.packed === undefined) return own;
+  if (cut.packed === undefined)
+    return new Blosc2Store(store, frame, { ...cut, shape, dtype: dtype ?? cut.dtype });
+  // Read as bytes without a type: others change their byte order.
+  const own = new Blosc2Store(store, frame, { ...cut, dtype: parseDType(`|V${cut.dtype.itemSize}`, path) });
   const rowItems = elementsOf(cut.packed.slice(1));
-  const array = openZarrArray(own, "");
-  array.catch(() => undefined);
   return rowsStore(store, frame, {
     dtype: cut.dtype,
     shape: cut.packed,
     why: "its chunks or blocks end inside rows",
     read: async (start, stop) =>
-      (await array).getBytes([{ start: start * rowItems, stop: stop * rowItems, step: 1 }]),
+      (await openZarrArray(own, "")).getBytes([{ start: start * rowItems, stop: stop * rowItems, step: 1 }]),
   });
 }
 

@@ -303,7 +303,9 @@ test("of a truncated frame, the chunks before the cut are saved, at their places
     const places = (frame?.chunks ?? []).map((chunk) => ("key" in chunk ? chunk.end : undefined));
     const ends = places.filter((end) => end !== undefined);
     const end = Math.max(...ends);
-    if (image === undefined || ends.length === 0 || name === LONG_DOUBLE) continue;
+    // The byte order of save_tensor is lost with the end.
+    const isLost = name === LONG_DOUBLE || name === "packed-odd.b2frame";
+    if (image === undefined || ends.length === 0 || isLost) continue;
     const whole = await openArray(store, name);
     const before = await whole.getBytes();
     for (const cut of [image.length - 5, end + 40, at(ends, 0) + 3]) {
