@@ -68,7 +68,8 @@ export function cutOf(frame: Frame): Cut {
     if (shape.length === 1) return { dtype, shape, chunks: [run], blocks: [part] };
     const most = shape.map((length) => Math.max(1, length));
     const chunks = nbytes === 0 ? most : blockShape(most, run);
-    const blocks = nbytes === 0 ? most : chunks && blockShape(chunks, Math.min(run, part));
+    // Blocks that are longer than chunks have padding: such frames are read as runs of items.
+    const blocks = nbytes === 0 ? most : chunks && part <= run ? blockShape(chunks, part) : undefined;
     const isWhole = (length: number, d: number): boolean =>
       length % at(blocks ?? [], d) === 0 || length >= at(shape, d);
     if (chunks && blocks && chunks.every(isWhole)) return { dtype, shape, chunks, blocks };

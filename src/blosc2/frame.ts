@@ -129,6 +129,7 @@ export async function readFrame(
     return { variable: new Map<string, Uint8Array>(), chunks: found.chunks };
   });
   const attributes = await attributesOf(metalayers, variable);
+  const block = blockBytes === 0 ? await firstBlocksize(read, chunks[0], chunkBytes) : blockBytes;
   const [filterCount = 0] = head.subarray(70);
   return {
     path: store.describe(key),
@@ -137,7 +138,8 @@ export async function readFrame(
     nbytes,
     storedBytes: isSparse ? info.size + cbytes : info.size,
     chunkBytes,
-    blockBytes: blockBytes === 0 ? await firstBlocksize(read, chunks[0], chunkBytes) : blockBytes,
+    // Frames without dimensions can have blocks that end inside items; these are cut again, after the last whole item.
+    blockBytes: block % typesize === 0 ? block : Math.max(typesize, block - (block % typesize)),
     codec: (codecs & 15) === OF_PLUGIN ? (head[CODEC_AT] as number) : codecs & 15,
     clevel: codecs >> 4,
     filters: [...head.subarray(71, 71 + Math.min(6, filterCount))].filter((id) => id !== 0),

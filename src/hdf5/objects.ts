@@ -101,6 +101,8 @@ export interface Hdf5Dataset {
 /** Target of a name in a group: an object, a path in the file (a soft link), or the reason why it is not followed. */
 export interface Link {
   readonly address?: number;
+  /** Its name in the file, if that is not its key. */
+  readonly stored?: string;
   readonly soft?: string;
   readonly why?: string;
 }
@@ -406,7 +408,7 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
     if (name === stored) continue;
     let free = name;
     for (let n = 2; shown.has(free); n++) free = `${name}~${n}`;
-    shown.set(free, link);
+    shown.set(free, { ...link, stored });
   }
   return new Map([...shown].sort(([a], [b]) => (a < b ? -1 : 1)));
 }

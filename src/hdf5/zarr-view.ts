@@ -303,13 +303,12 @@ export class Hdf5Store implements ReadableStore {
 
   /** Follows a soft link: a path from the root, or relative to the group of the link. */
   async #follow(path: string, link: string, followed: readonly string[]): Promise<Node> {
-    const from = link.startsWith("/") ? "" : splitKey(path).folder;
-    const target = [...from.split("/"), ...link.split("/")]
-      .filter((name) => name !== "" && name !== ".")
-      .map(keyName)
-      .join("/");
     const isLoop = followed.includes(path) || followed.length >= MAX_LINKS;
-    const found = isLoop ? undefined : await this.#node(target, [...followed, path]);
+    const above = [...followed, path];
+    let target = link.startsWith("/") ? "" : splitKey(path).folder;
+    for (const name of isLoop ? [] : link.split("/"))
+      if (name !== "" && name !== ".") target = joinKey(target, await this.#keyOf(name, target, above));
+    const found = isLoop ? undefined : await this.#node(target, above);
     if (found !== undefined) return found;
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -318,6 +317,15 @@ export class Hdf5Store implements ReadableStore {
         : `it is a soft link to "${showBytes(link)}", which the file does not have`,
       { path: this.describe(path), found: showBytes(link) },
     );
+  }
+
+  /** The key of a member by its stored name, which can differ from the name's own key if two look alike. */
+  async #keyOf(stored: string, folder: string, followed: readonly string[]): Promise<string> {
+    const key = keyName(stored);
+    if (key === stored) return key;
+    const group = (await this.#node(folder, followed))?.object;
+    const links = group?.kind === "group" ? [...group.links] : [];
+    return links.find(([, link]) => link.stored === stored)?.[0] ?? key;
   }
 }
 

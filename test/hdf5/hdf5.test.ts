@@ -111,6 +111,8 @@ test("names that look alike once they are keys stay different members, and attri
     (await (await openArray(store, key)).getBytes())[0];
   const names = ["%E9~2", "%E9", "a%5Cb~2", "a%5Cb"];
   expect(await Promise.all(names.map((name) => first(`odd.h5/same/${name}`)))).toEqual([0, 1, 2, 3]);
+  // Soft links to "a\\b" and to the name that is not UTF-8.
+  expect(await Promise.all([first("odd.h5/soft0"), first("odd.h5/soft1")])).toEqual([2, 0]);
   const { store: shown } = await openArray(store, "odd.h5/same/%E9");
   const object = shown instanceof Hdf5Store ? await shown.objectAt("same") : undefined;
   expect(Object.keys(object?.attrs ?? {})).toEqual(["%E9"]);
