@@ -255,11 +255,12 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
       // Only archives can be listed from a given chunk on.
       const isArchive = "encodedChunks" in archive;
       if (isArchive && end > next + 1) {
-        // Chunks are read together: those before the damaged one are listed again without it.
-        end = Math.max(next + 1, error.details.chunk ?? 0);
+        // Chunks are read together: those before the damaged one are listed again without it, or one by one if it was not among them.
+        const { chunk = end } = error.details;
+        end = chunk < end ? Math.max(next + 1, chunk) : next + 1;
         continue;
       }
-      map.add({ index: Math.max(next, error.details.chunk ?? next) });
+      map.add({ index: isArchive ? next : Math.max(next, error.details.chunk ?? next) });
       if (!isArchive) break;
       [next, end] = [next + 1, nchunks];
     }

@@ -65,6 +65,18 @@ it("the map marks only the damaged chunk of a file whose chunks are read togethe
   expect(shades).not.toContain("·");
 });
 
+it("the map marks all chunks of a superchunk whose offsets are damaged", async () => {
+  const path = join(temporaryFolder(), "a");
+  await runCli(["create", path, "--dtype", "<i4", "--shape", "100000"]);
+  const file = join(path, "data/__1__.bin");
+  const bytes = readFileSync(file);
+  // The offset of chunk 2 follows the header of 32 bytes and those of chunks 0 and 1.
+  bytes[32 + 2 * 8 + 7] = 0x90;
+  writeFileSync(file, bytes);
+  const { code, out } = await runCli(["chunks", path, "--map"]);
+  expect([code, out.split("\n")[0]]).toEqual([3, "×".repeat(25)]);
+});
+
 it("the map marks chunks that are not stored, and groups many chunks into one character", async () => {
   const { out } = await runCli(["chunks", join(corpusFolder, "zarr3-sharded/zp-u2-2d-missing"), "--map"]);
   expect(out).toContain("·");
