@@ -64,16 +64,17 @@ const PARTS = [
   ["nodes", ["view/view-tree"], ZARR],
   ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
   ["zarr", ZARR],
-  // On demand: lists of chunks, and then documents of Zarr v2, verification, and why nothing opens at a path.
+  // On demand: lists of chunks, and then documents of Zarr v2 and verification.
   ["stored-chunks", ["zarr/read/stored-chunks"]],
-  ["zarr-more", ["zarr/document/metadata-v2", "zarr/read/verify", "archive/open/no-archive"]],
+  ["zarr-more", ["zarr/document/metadata-v2", "zarr/read/verify"]],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
   ["pool", ["blosc"]],
   ["blosc2", ["blosc2/open"]],
   ["hdf5", ["hdf5/zarr-view"]],
-  ["live", ["archive/kinds/live-array", "open/follow"]],
+  // On demand: rows as they are appended, and why nothing opens at a path.
+  ["live", ["archive/kinds/live-array", "open/follow", "archive/open/no-archive"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
   ["write", ["edit/edit"]],
   ["convert", ["convert/run/convert", "convert/run/repair"]],
