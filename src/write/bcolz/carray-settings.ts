@@ -84,7 +84,7 @@ export function checkChunklen(chunklen: number, rowBytes: number): number {
   if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
   throw new SuperchunkError(
     "LIMIT",
-    `a chunk of ${chunklen} rows has ${chunklen * rowBytes} bytes, but Blosc holds at most ${MAX_CHUNK}; choose a smaller chunklen`,
+    `a chunk of ${chunklen} rows has ${chunklen * rowBytes} bytes, but Blosc holds at most ${MAX_CHUNK}; choose fewer rows for each chunk`,
     { field: "chunklen", expected: Math.floor(MAX_CHUNK / rowBytes), found: chunklen },
   );
 }

@@ -142,7 +142,7 @@ export function settleSettings(
   if (chunklen * largest > MAX_CHUNK)
     throw new SuperchunkError(
       "LIMIT",
-      `a chunk of ${chunklen} rows has ${chunklen * largest} bytes, but Blosc holds at most ${MAX_CHUNK}; choose a smaller chunklen`,
+      `a chunk of ${chunklen} rows has ${chunklen * largest} bytes, but Blosc holds at most ${MAX_CHUNK}; choose fewer rows for each chunk`,
       { field: "chunklen", expected: Math.floor(MAX_CHUNK / largest), found: chunklen },
     );
   const kept = options.chunkLength === undefined ? before?.superchunklen : undefined;
