@@ -251,7 +251,7 @@ describe("create", () => {
     ["fields that are not JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
     ["a wrong shape", ["--dtype", "<f8", "--shape", "3,-1"], undefined, 2, "--shape"],
     ["rows to count without input", ["--dtype", "<f8", "--shape", "-1"], undefined, 2, "--from"],
-    ["a chunk beyond 2 GiB", ["--dtype", "<f8", "--chunklen", "300000000"], undefined, 1, "chunklen"],
+    ["a chunk beyond 2 GiB", ["--dtype", "<f8", "--chunklen", "300000000"], undefined, 1, "fewer rows"],
   ])("leaves nothing behind: %s", async (_, argv, stdin, code, text) => {
     const result = await runCli(["create", at("a"), ...argv], stdin === undefined ? {} : { stdin });
     expect([result.code, result.err]).toEqual([code, expect.stringContaining(text)]);

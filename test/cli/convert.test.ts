@@ -54,6 +54,21 @@ describe("one archive", () => {
     expect(existsSync(join(folder, "out", "zarr.json"))).toBe(false);
   });
 
+  it.each(["--to=zarr", "--to=blz", "--to=parquet"])(
+    "%s names files that are not part of the archive",
+    async (to) => {
+      const source = join(folder, "src");
+      cpSync(corpus("carray/bcolz-f8-chunks"), source, { recursive: true });
+      for (const name of ["notes.txt", "meta/extra", "meta/lock", ".hidden"])
+        writeFileSync(join(source, name), "");
+      const { code, out } = await runCli(["convert", source, join(folder, "out"), to, "--json"]);
+      expect(code).toBe(0);
+      expect(JSON.parse(out).notes).toEqual([
+        `${source}: files that are not carried over: notes.txt, meta/extra`,
+      ]);
+    },
+  );
+
   it("with --json reports what was done in fields", async () => {
     const { out } = await runCli([
       "convert",
@@ -292,6 +307,23 @@ describe("many archives", () => {
     expect(out).toMatch(/^refuse +32 bytes {2}\S+bcolz-object -> \/bcolz-object: .*pickles/m);
     expect(readdirSync(folder)).toEqual([]);
   });
+
+  it.each(["zarr", "parquet"])(
+    "to %s name the files beside them, the first five and their number",
+    async (to) => {
+      const source = join(folder, "src");
+      cpSync(corpus("carray/blz-f8"), join(source, "a"), { recursive: true });
+      cpSync(corpus("carray/blz-f8"), join(source, "b"), { recursive: true });
+      writeFileSync(join(source, "b", "readme"), "");
+      for (let i = 0; i < 7; i++) writeFileSync(join(source, `${i}.sqlite`), "");
+      const { code, out } = await runCli(["convert", source, join(folder, "out"), "--to", to, "--json"]);
+      expect(code).toBe(0);
+      expect(JSON.parse(out).notes).toEqual([
+        `${source}: files that are not carried over: 0.sqlite, 1.sqlite, 2.sqlite, 3.sqlite, 4.sqlite, … (7 in all)`,
+        `${source}/b: files that are not carried over: readme`,
+      ]);
+    },
+  );
 
   it("in a folder that holds none end with 1", async () => {
     writeFileSync(join(folder, "notes.txt"), "nothing of interest");

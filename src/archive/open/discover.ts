@@ -5,6 +5,7 @@ import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
+import { OWN_FILES, othersInArchive } from "./open.ts";
 
 /** Suffix of a file that a conversion has made but not compared yet. Such a file is not an archive. */
 export const UNVERIFIED = ".superchunk-unverified";
@@ -13,6 +14,8 @@ export const UNVERIFIED = ".superchunk-unverified";
 export interface FoundArchive {
   readonly path: string;
   readonly kind: "file" | "folder" | "other";
+  /** Names of files in the folder that are not part of the archive; those of superchunk are not listed. */
+  readonly others?: readonly string[];
   /** Set if its name prevents opening it; `path` is then the form that messages use. */
   readonly error?: SuperchunkError;
 }
@@ -24,6 +27,8 @@ export interface FindOptions extends OpenOptions {
    * files and Blosc2 frames are found as well.
    */
   readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
+  /** Called with the key of each file that is neither an archive nor in one, except those of superchunk. */
+  readonly onFile?: ((key: string) => void) | undefined;
 }
 
 /**
@@ -39,8 +44,9 @@ export async function* findArchives(
   options.signal?.throwIfAborted();
   const entries: ListEntry[] = [];
   for await (const entry of store.list(path, options)) entries.push(entry);
-  if (await isArchiveFolder(store, path, entries, options)) {
-    yield { path, kind: "folder" };
+  const others = await othersInArchive(store, path, entries, options);
+  if (others !== undefined) {
+    yield { path, kind: "folder", ...(others.length === 0 ? {} : { others }) };
     return;
   }
   if (options.isOther?.(entries) === true) {
@@ -72,6 +78,7 @@ export async function* findArchives(
             (HELD_NAMES.test(name) && !OTHERS.test(start)))
         )
           yield { path: key, kind: "other" };
+        else if (!OWN_FILES.test(name)) options.onFile?.(key);
       }
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
@@ -97,21 +104,6 @@ export function isBlosc2Folder(entries: readonly ListEntry[]): boolean {
 
 function hasObject(entries: readonly ListEntry[], names: readonly string[]): boolean {
   return entries.some(({ name, kind }) => kind === "object" && names.includes(name));
-}
-
-async function isArchiveFolder(
-  store: ReadableStore,
-  path: string,
-  entries: readonly ListEntry[],
-  options: OpenOptions,
-): Promise<boolean> {
-  // A table that has lost its __rootdirs__ is damaged, and not a folder of arrays.
-  if (entries.some(({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object"))
-    return true;
-  if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
-  for await (const { name, kind } of store.list(joinKey(path, "meta"), options))
-    if (kind === "object" && (name === "sizes" || name === "storage")) return true;
-  return false;
 }
 
 /** The file of a sparse Blosc2 frame that is not a chunk. */

@@ -1,7 +1,8 @@
 /** `open`: opens any archive from any store, recognised by content. */
+import { isSuperchunkError } from "../../errors.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, joinKey, readBeginning } from "../../store/key.ts";
-import type { ObjectHead, ReadableStore } from "../../store/types.ts";
+import type { ListEntry, ObjectHead, ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { Archive, OpenOptions } from "../kinds/types.ts";
 import { openFile } from "./open-file.ts";
@@ -92,4 +93,36 @@ async function openFolder(
   if (sizes !== undefined || storage !== undefined)
     return (await loadFolders()).openArrayFolder(store, path, { sizes, storage }, options);
   return isTableFirst ? undefined : asTable();
+}
+
+/** Files of an archive's folder and of `meta/` that are not data. */
+const PARTS = /^(?:__(?:attrs|rootdirs)__|sizes|storage|attributes|lock|zarr(?:\.json)?)$/;
+/** Files that superchunk makes in folders. */
+export const OWN_FILES: RegExp = /^\.|superchunk|\.(?:journal|lock)$/;
+
+/** Names of the files in the folder of an archive that are not part of it; undefined for other folders. */
+export async function othersInArchive(
+  store: ReadableStore,
+  path: string,
+  entries: readonly ListEntry[],
+  options: OpenOptions,
+): Promise<readonly string[] | undefined> {
+  const isFurther = ({ name, kind }: ListEntry): boolean =>
+    kind === "object" && !PARTS.test(name) && !OWN_FILES.test(name);
+  // A table that has lost its __rootdirs__ is damaged, and not a folder of arrays.
+  let isArchive = entries.some(
+    ({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object",
+  );
+  const others = entries.filter(isFurther).map(({ name }) => name);
+  if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder"))
+    return isArchive ? others : undefined;
+  try {
+    for await (const entry of store.list(joinKey(path, "meta"), options))
+      if (isFurther(entry)) others.push(`meta/${entry.name}`);
+      else if (entry.kind === "object" && /^(?:sizes|storage)$/.test(entry.name)) isArchive = true;
+  } catch (error) {
+    // Opening it says why.
+    if (!isArchive || !isSuperchunkError(error)) throw error;
+  }
+  return isArchive ? others : undefined;
 }

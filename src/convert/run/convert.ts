@@ -37,6 +37,7 @@ import {
   findColumns,
   findNodes,
   isArchive,
+  notesOnArchive,
   zarrItems,
 } from "../sources/items.ts";
 import { ARROW } from "../targets/arrow.ts";
@@ -174,7 +175,8 @@ export async function sourcesOf(
     return { items, names: [name], isTree: !(items.length === 1 && items[0]?.node === "") };
   }
   if ("dialect" in source && !(source instanceof ZarrArray || source instanceof ZarrGroup)) {
-    const item = archiveItem(source.store, source.path, "", async () => source);
+    const notes = source.kind === "bytes" ? [] : await notesOnArchive(source, signal);
+    const item = archiveItem(source.store, source.path, "", async () => source, notes);
     return { items: [item], names: [name], isTree: false };
   }
   return oneSource(source, name);

@@ -1,7 +1,7 @@
 /** Finds the sources of a conversion below a folder, and assigns each its place in the destination. */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
-import { open } from "../../archive/open/open.ts";
+import { open, othersInArchive } from "../../archive/open/open.ts";
 import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -10,7 +10,7 @@ import { HELD_ENDS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { openFound } from "../../open/open-node.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { namePaths } from "../../zarr/document/node-names.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
@@ -56,11 +56,11 @@ export async function* findNodes(
   { store, path }: SourceLocation,
   options: OpenOptions,
 ): AsyncGenerator<SourceItem> {
-  const found = new Map<string, FoundArchive>();
-  for await (const each of findArchives(store, path, { signal: options.signal, isOther: isZarrFolder }))
-    found.set(each.path, each);
+  const { found, notes: onFiles } = await findAll({ store, path }, options);
   const named = namePaths([...found].map(([key, { error }]) => destinationName(pathBelow(key, path), error)));
-  for (const [key, { kind, error }] of [...found].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [i, [key, { kind, error, others }]] of [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .entries()) {
     const own = (signal?: AbortSignal): OpenOptions => ({ ...options, signal });
     const from = destinationName(pathBelow(key, path), error);
     const node = named.get(from) ?? from;
@@ -68,13 +68,57 @@ export async function* findNodes(
       path: store.describe(key),
       node,
       ...(node === from ? {} : { renamedFrom: from }),
-      notes: [],
+      notes: [...(i === 0 ? onFiles : []), ...notesOnFiles(store.describe(key), others)],
       ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
         return kind === "other" ? openFound(store, key, own(signal)) : open(store, key, own(signal));
       },
     };
+  }
+}
+
+/** The archives at or below a place by their keys, and notes on the other files there. */
+async function findAll(
+  { store, path }: SourceLocation,
+  { signal }: OpenOptions,
+): Promise<{ readonly found: Map<string, FoundArchive>; readonly notes: readonly string[] }> {
+  const found = new Map<string, FoundArchive>();
+  const files: string[] = [];
+  let count = 0;
+  const onFile = (key: string): void => {
+    if (count++ < NAMED) files.push(pathBelow(key, path));
+  };
+  for await (const each of findArchives(store, path, { signal, isOther: isZarrFolder, onFile }))
+    found.set(each.path, each);
+  return { found, notes: notesOnFiles(store.describe(path), files, count) };
+}
+
+/** Files that a note names. */
+const NAMED = 5;
+
+function notesOnFiles(
+  path: string,
+  files: readonly string[] = [],
+  count: number = files.length,
+): readonly string[] {
+  if (count === 0) return [];
+  const more = count > NAMED ? `, … (${count} in all)` : "";
+  return [`${path}: files that are not carried over: ${files.slice(0, NAMED).join(", ")}${more}`];
+}
+
+/** The same for an opened archive. None if its store cannot list. */
+export async function notesOnArchive(
+  { store, path }: SourceLocation,
+  signal: AbortSignal | undefined,
+): Promise<readonly string[]> {
+  try {
+    const entries: ListEntry[] = [];
+    for await (const entry of store.list(path, { signal })) entries.push(entry);
+    return notesOnFiles(store.describe(path), await othersInArchive(store, path, entries, { signal }));
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return [];
   }
 }
 
@@ -92,12 +136,16 @@ export async function* findColumns(
   { store, path }: SourceLocation,
   options: OpenOptions,
 ): AsyncGenerator<SourceItem> {
-  for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
+  const { found: all, notes: onFiles } = await findAll({ store, path }, options);
+  let first = onFiles;
+  for (const found of all.values()) {
     const node = pathBelow(found.path, path);
+    const notes = [...first, ...notesOnFiles(store.describe(found.path), found.others)];
+    first = [];
     if (found.kind === "other")
-      yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options));
+      yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options), notes);
     else if (found.error === undefined)
-      yield archiveItem(store, found.path, node, () => open(store, found.path, options));
+      yield archiveItem(store, found.path, node, () => open(store, found.path, options), notes);
     else yield failedItem(store.describe(found.path), destinationName(node, found.error), found.error);
   }
 }
@@ -107,6 +155,7 @@ export function archiveItem(
   path: string,
   node: string,
   openArchive: () => Promise<Archive>,
+  notes: readonly string[] = [],
 ): SourceItem {
   return {
     path: store.describe(path),
@@ -114,7 +163,7 @@ export function archiveItem(
     fingerprint: () => metadataVersions(store, path),
     open: openArchive,
     found: { key: path, isZarr: false },
-    notes: [],
+    notes,
   };
 }
 
