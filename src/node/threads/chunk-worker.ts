@@ -209,9 +209,9 @@ async function decodeBytes(
   facts: number[],
 ): Promise<void> {
   let total = 0;
-  for (let i = 1; i < sizes.length; i += 2) total += at(sizes, i);
+  for (let i = 1; i < sizes.length; i += 3) total += at(sizes, i);
   let start = 0;
-  for (let i = 0; i < sizes.length; i += 2) {
+  for (let i = 0; i < sizes.length; i += 3) {
     const ctbytes = at(sizes, i);
     const chunk = new Uint8Array(input, start, ctbytes);
     start += ctbytes;
@@ -222,7 +222,7 @@ async function decodeBytes(
       if (decode === undefined) decodeSync(chunk, { out });
       else decode(chunk, out);
     }
-    facts.push(header.nbytes, ctbytes, header.typesize, 0);
+    facts.push(header.nbytes, ctbytes, header.typesize, at(sizes, i + 2));
   }
 }
 

@@ -10,6 +10,7 @@ import {
   type DecodedChunk,
   type DecodeRun,
   decodeInThread,
+  type FetchedChunk,
   fetchChunks,
 } from "../../archive/read/chunk-fetch.ts";
 import { BufferShelf, type PrepareMemory } from "../../bytes/arrays.ts";
@@ -303,8 +304,8 @@ async function* fetchBatches(
   let failure: { readonly error: unknown } | undefined;
   const chunks = fetchChunks(store, places, { verify: run.verify, signal: run.signal });
   try {
-    for await (const { place, bytes } of chunks) {
-      input.add(place, bytes);
+    for await (const chunk of chunks) {
+      input.add(chunk);
       if (input.nbytes < jobBytes) continue;
       yield input.finish();
       input = new FetchedInput(shelf);
@@ -333,12 +334,12 @@ class FetchedInput {
     return this.#places.length;
   }
 
-  add(place: PlacedChunk, bytes: Uint8Array): void {
+  add({ place, bytes, trailing }: FetchedChunk): void {
     this.#reserve(this.#used + bytes.length);
     new Uint8Array(this.#buffer).set(bytes, this.#used);
     this.#used += bytes.length;
     this.#places.push(place);
-    this.#sizes.push(bytes.length, place.nbytes);
+    this.#sizes.push(bytes.length, place.nbytes, trailing);
     this.nbytes += place.nbytes;
   }
 

@@ -25,7 +25,7 @@ export interface DecodeBytes {
   readonly kind: "bytes";
   /** The consecutive chunks, at the start of the buffer. */
   readonly input: ArrayBuffer;
-  /** ctbytes and nbytes of each. */
+  /** ctbytes and nbytes of each, and the bytes that follow it. */
   readonly sizes: Float64Array;
 }
 
@@ -89,7 +89,7 @@ export type ThreadOrder =
 export interface ThreadReply {
   /** Decoded chunks: one buffer for all, or one each. None for encoding and for a shard. */
   readonly buffers: readonly ArrayBuffer[];
-  /** nbytes, ctbytes, typesize and `behind` of each decoded chunk; the length of each encoded one. */
+  /** nbytes, ctbytes, typesize and `trailing` of each decoded chunk; the length of each encoded one. */
   readonly facts: Float64Array;
   /** The job's input, for reuse. */
   readonly input?: ArrayBuffer | undefined;
