@@ -325,6 +325,15 @@ describe("many archives", () => {
     },
   );
 
+  it("name them also if the first archive has a name that is refused", async () => {
+    const source = join(folder, "src");
+    cpSync(corpus("carray/blz-f8"), join(source, "b"), { recursive: true });
+    for (const name of ["a\\b.blp", "notes.txt"]) writeFileSync(join(source, name), "");
+    const { code, out } = await runCli(["convert", source, join(folder, "out"), "--to=parquet", "--json"]);
+    expect(code).toBe(1);
+    expect(JSON.parse(out).notes).toEqual([`${source}: files that are not carried over: notes.txt`]);
+  });
+
   it("in a folder that holds none end with 1", async () => {
     writeFileSync(join(folder, "notes.txt"), "nothing of interest");
     expect((await runCli(["convert", folder, join(tmpdir(), "superchunk-never-made")])).code).toBe(1);

@@ -137,16 +137,15 @@ export async function* findColumns(
   options: OpenOptions,
 ): AsyncGenerator<SourceItem> {
   const { found: all, notes: onFiles } = await findAll({ store, path }, options);
-  let first = onFiles;
-  for (const found of all.values()) {
+  for (const [i, found] of [...all.values()].entries()) {
     const node = pathBelow(found.path, path);
-    const notes = [...first, ...notesOnFiles(store.describe(found.path), found.others)];
-    first = [];
+    const where = store.describe(found.path);
+    const notes = [...(i === 0 ? onFiles : []), ...notesOnFiles(where, found.others)];
     if (found.kind === "other")
       yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options), notes);
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options), notes);
-    else yield failedItem(store.describe(found.path), destinationName(node, found.error), found.error);
+    else yield { ...failedItem(where, destinationName(node, found.error), found.error), notes };
   }
 }
 
