@@ -8,7 +8,7 @@ import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
-import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { partOf } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
@@ -185,7 +185,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
 interface Items {
   readonly path: string;
   readonly numpy: JsonValue;
-  readonly itemSize: number;
+  readonly dtype: DType;
   /** The shape of the dataset, followed by that of sub-arrays. */
   readonly shape: readonly number[];
   /** Dimensions of sub-arrays, along which a chunk has all items. */
@@ -219,7 +219,7 @@ function describeItems(dataset: Hdf5Dataset, path: string): Items {
   return {
     path,
     numpy,
-    itemSize,
+    dtype: parseDType(numpy, path),
     shape: [...dataset.shape, ...dims],
     dims,
     fill: fillJson(numpy, fill ?? new Uint8Array(itemSize)),
@@ -246,10 +246,10 @@ function documentOf(
 
 /** Values in one piece, contiguous or in the dataset's header: a chunk is some of the rows. */
 function showPieces(file: Hdf5File, layout: Exclude<Hdf5Layout, ChunkedLayout>, items: Items): ShownArray {
-  const { shape, itemSize, path } = items;
+  const { shape, dtype, path } = items;
   const [length = 1, ...others] = shape;
-  const rowBytes = elementsOf(others) * itemSize;
-  const total = elementsOf(shape) * itemSize;
+  const rowBytes = elementsOf(others) * dtype.itemSize;
+  const total = elementsOf(shape) * dtype.itemSize;
   if (layout.kind === "compact" && layout.length < total)
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -259,7 +259,7 @@ function showPieces(file: Hdf5File, layout: Exclude<Hdf5Layout, ChunkedLayout>, 
   const most = layout.kind === "contiguous" ? Math.floor(PIECE / Math.max(1, rowBytes)) || 1 : length;
   const rows = Math.max(1, Math.min(length, most));
   const chunks = shape.length === 0 ? [] : [rows, ...others.map((n) => Math.max(1, n))];
-  const nbytes = elementsOf(chunks) * itemSize;
+  const nbytes = elementsOf(chunks) * dtype.itemSize;
   const count = total === 0 ? 0 : Math.ceil(length / rows);
   const rest = ".0".repeat(others.length);
   const nameOf = (index: number): string => `${index}${rest}`;
@@ -377,7 +377,7 @@ class FilteredArray implements ShownArray {
     const nbytes = this.#nbytes;
     const rows = at(this.#chunks, 0);
     const present = Math.min(rows, at(this.#items.shape, 0) - Number.parseInt(name, 10) * rows);
-    const typesize = Math.min(255, this.#items.itemSize);
+    const typesize = Math.min(255, this.#items.dtype.itemSize);
     const chunk = await unframe(bytes, outer, { nbytes, least: (nbytes / rows) * present, typesize });
     if (inner.length === this.#shown.length) return chunk;
     return encodeAll(chunk, { from: this.#chainOf(inner), to: this.#chainOf(this.#shown), nbytes });
@@ -411,13 +411,13 @@ class FilteredArray implements ShownArray {
 
   /** Uncompressed bytes of a chunk. */
   get #nbytes(): number {
-    return elementsOf(this.#chunks) * this.#items.itemSize;
+    return elementsOf(this.#chunks) * this.#items.dtype.itemSize;
   }
 
   #chainOf(filters: readonly JsonObject[]): Chain {
-    const { numpy, path, shape } = this.#items;
+    const { dtype, path, shape } = this.#items;
     const settings = { order: "C", compressor: null, filters, codecs: LZF_CODEC } as const;
-    return v2Chain(parseDType(numpy, path), shape.length, settings, { path, field: "" });
+    return v2Chain(dtype, shape.length, settings, { path, field: "" });
   }
 }
 
