@@ -114,7 +114,6 @@ export async function virtualizeListed(
   const openPlace = placeOpener({ allow: options.allow });
   const located = await locateEntries(others, { signal: options.signal, openPlace });
   const entries = [...held, ...located.entries];
-  options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
   const opened: Archive[] = [];
   const referred: ReferredSource[] = [];
   const failures: FailedArchive[] = [];
@@ -127,6 +126,7 @@ export async function virtualizeListed(
     for (const { node, source, error } of plan.left ?? []) note({ path: source, node, ...failureOf(error) });
   };
   try {
+    options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
     const { containers: given, to = "icechunk", zarrFormat } = options;
     const containers = typeof given === "string" ? await readContainers(given) : given;
     const nodes: string[] = [];
