@@ -297,7 +297,8 @@ async function createNode(store: WritableStore, path: string, options: NewOption
     return edit(store, path, opening);
   }
   const { data, itemSize, fill } = zarrTypeOf(options, path);
-  const { shape } = options;
+  // First rows replace the length; an array without dimensions has none.
+  const shape = options.data === undefined ? options.shape : options.shape.map((n, d) => (d === 0 ? 0 : n));
   const rowBytes = shape.slice(1).reduce((product, n) => product * Math.max(1, n), itemSize);
   const rows = options.chunkLength ?? Math.max(1, Math.floor(ZARR_CHUNK / rowBytes));
   const { chunkShape = [rows, ...shape.slice(1).map((n) => Math.max(1, n))].slice(0, shape.length) } =

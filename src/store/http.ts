@@ -224,7 +224,7 @@ export class HttpStore implements ReadableStore {
     if (found !== MAYBE_PAGE) return found;
     // The header alone is not enough: some servers send every object without an extension as a page.
     if (await this.#beginsAsPage(url, path, signal)) {
-      this.#page ??= path;
+      this.#page = path; // of the latest absent object: callers ask right after it
       return undefined;
     }
     const data = await send(true);

@@ -325,6 +325,14 @@ it("dtypes may be spelled as in numpy or in Zarr, for each format", async () => 
   }
 });
 
+it("first rows replace the length in the shape, in each format", async () => {
+  for (const format of FORMATS) {
+    const { store, array } = await made(format, { shape: [3], data: [7, 8, 9] });
+    await array.close();
+    expect(await valuesOf(store)).toEqual([7, 8, 9]);
+  }
+});
+
 it("compact of Zarr refuses settings, which it would not use", async () => {
   const { array } = await made("zarr", { shape: [8], shardShape: [16] });
   expect((await rejectionOf(array.compact({ compressor: { cname: "zstd" } }))).code).toBe("UNSUPPORTED");

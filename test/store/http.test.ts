@@ -478,6 +478,12 @@ describe("a server that answers every unknown path with its start page", () => {
       });
     }));
 
+  it("is named at an address below the path that was opened, also if another archive was opened before", () =>
+    withPages(async (server, store) => {
+      await open(store, "daily.bcolz");
+      await expect(open(store, "dialy.bcolz")).rejects.toThrow(`at ${server.url}/dialy.bcolz`);
+    }));
+
   it("may call its data pages: only their bytes count", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
