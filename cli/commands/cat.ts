@@ -327,7 +327,7 @@ function select(archive: Chosen, slice: string | undefined): ValueSource[] {
 }
 
 function valueSourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
-  if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
+  if (archive.kind === "bytes") return [bytesSource(archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
   const { length } = archive;

@@ -32,7 +32,6 @@ export interface ValueSource {
   readonly origin?: { readonly first: number; readonly step: number };
   /** Dimensions of a row. */
   readonly rowShape: readonly number[];
-  readonly rowBytes: number;
   readonly batchRows: number;
   /** The values of rows `[first, end)`, flat, in C order. */
   read(first: number, end: number, options: LongOptions): Promise<ValueList>;
@@ -120,7 +119,7 @@ function takeField(items: Uint8Array, itemSize: number, { dtype, shape, offset }
 }
 
 /** The selected bytes of plain bytes, as uint8 values. */
-export function bytesSource(name: string, archive: BytesArchive, selection: Selection): ValueSource {
+export function bytesSource(archive: BytesArchive, selection: Selection): ValueSource {
   const [extent] = resolveSelection(selection, [archive.nbytes]);
   const { start, count, step, dropped } = extent ?? { start: 0, count: 0, step: 1, dropped: false };
   const gather = async (first: number, end: number, options: LongOptions): Promise<Uint8Array> => {
@@ -129,7 +128,7 @@ export function bytesSource(name: string, archive: BytesArchive, selection: Sele
     const bytes = await archive.readBytes(from, start + (end - 1) * step + 1, options);
     return step === 1 ? bytes : Uint8Array.from({ length: end - first }, (_, i) => bytes[i * step] ?? 0);
   };
-  const face = describeRows(name, UINT8, dropped ? [] : [count]);
+  const face = describeRows("", UINT8, dropped ? [] : [count]);
   return {
     ...face,
     origin: { first: start, step },
@@ -173,7 +172,7 @@ function describeRows(
   const rowShape = shape.slice(1);
   const rowBytes = countItems(rowShape) * dtype.itemSize;
   const batchRows = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
-  return { name, dtype, shape, rows: shape[0] ?? 1, rowShape, rowBytes, batchRows };
+  return { name, dtype, shape, rows: shape[0] ?? 1, rowShape, batchRows };
 }
 
 function cut(extent: Extent, first: number, end: number): Slice {

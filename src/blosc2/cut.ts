@@ -1,5 +1,5 @@
 /** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, isShape } from "../bytes/arrays.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
 import { filterName, stepsOf } from "../codec2/header.ts";
 import { isCopied } from "../codec2/restream.ts";
@@ -84,14 +84,11 @@ export function cutOf(frame: Frame): Cut {
   const [, dimensions, shape, chunks, blocks, , format = `|V${typesize}`] = (
     Array.isArray(list) ? list : []
   ) as readonly unknown[];
-  const isList = (each: unknown, least: number): each is number[] =>
-    Array.isArray(each) &&
-    each.length === dimensions &&
-    each.every((length) => Number.isSafeInteger(length) && length >= least);
+  const isList = (each: unknown): each is readonly number[] => isShape(each) && each.length === dimensions;
   if (typeof dimensions !== "number" || dimensions > MAX_DIMENSIONS) throw bad("ndim", dimensions);
-  if (!isList(shape, 0)) throw bad("shape", shape);
-  if (!isList(chunks, 0)) throw bad("chunkshape", chunks);
-  if (!isList(blocks, 0)) throw bad("blockshape", blocks);
+  if (!isList(shape)) throw bad("shape", shape);
+  if (!isList(chunks)) throw bad("chunkshape", chunks);
+  if (!isList(blocks)) throw bad("blockshape", blocks);
   const dtype = parseDType(typeof format === "string" ? format : null, path);
   if (dtype.itemSize !== typesize) throw bad("dtype", format);
   const cut = {
@@ -111,8 +108,6 @@ function packedType({ attrs, typesize, nbytes, path }: Frame): Pick<Cut, "dtype"
   const packed = attrs["__pack_tensor__"];
   const [, shape, name] = Array.isArray(packed) ? (packed as readonly JsonValue[]) : [];
   if (!Array.isArray(shape) || shape.length > MAX_DIMENSIONS || name === undefined) return undefined;
-  const isShape = (list: readonly unknown[]): list is readonly number[] =>
-    list.every((length) => Number.isSafeInteger(length) && Number(length) >= 0);
   const dtype = parseDType(name, path);
   const isFit = isShape(shape) && dtype.itemSize === typesize && elementsOf(shape) * typesize === nbytes;
   return isFit ? { dtype, shape } : undefined;

@@ -22,6 +22,20 @@ export function hex32(sum: number): string {
   return sum.toString(16).padStart(8, "0");
 }
 
+/** Units of sizes, for people. */
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Bytes in units of 1024, with three digits. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : UNITS[unit]}`;
+}
+
 export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -45,6 +59,11 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> {
 
 export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, n) => product * n, 1);
+}
+
+/** True for a list of lengths: whole numbers, 0 or more. */
+export function isShape(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0);
 }
 
 /** The element at `index` of a list. Throws a `RangeError` if there is none, which is a bug, never a fault of the input. */

@@ -13,7 +13,7 @@ import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
+import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -194,8 +194,7 @@ function isAlike(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
 
 /** A member of an object; undefined if it is absent, or the value is not an object. */
 export function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  return (value as JsonObject)[name];
+  return isObject(value) ? value[name] : undefined;
 }
 
 function listAt(value: JsonValue | undefined, name: string): readonly JsonValue[] {

@@ -2,6 +2,7 @@
 
 import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
+import { isObject } from "./json.ts";
 import { parsePythonLiteral, quotePython } from "./python-literal.ts";
 import type { ByteOrder, DType, Field, JsonObject, JsonValue, TimeUnit } from "./types.ts";
 
@@ -289,10 +290,9 @@ function parseNested(stored: JsonValue, path: string, depth: number, budget: Fie
     takeFields(budget, stored.length, path);
     return parseFieldList(stored, path, nested);
   }
-  if (typeof stored === "object" && stored !== null && !Array.isArray(stored)) {
-    const dict = stored as JsonObject;
-    takeFields(budget, Array.isArray(dict["names"]) ? dict["names"].length : 0, path);
-    return parseFieldDict(dict, path, nested);
+  if (isObject(stored)) {
+    takeFields(budget, Array.isArray(stored["names"]) ? stored["names"].length : 0, path);
+    return parseFieldDict(stored, path, nested);
   }
   if (Array.isArray(stored))
     throw new SuperchunkError("UNSUPPORTED", "the dtype is a sub-array by itself, which numpy never stores", {

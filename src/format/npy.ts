@@ -1,11 +1,12 @@
 /** The header of numpy's `.npy` files, read and written. Nothing in a header is ever evaluated. */
 
-import { elementsOf } from "../bytes/arrays.ts";
+import { elementsOf, isShape } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "./dtype.ts";
+import { isObject } from "./json.ts";
 import { parsePythonLiteral, quotePython } from "./python-literal.ts";
-import type { DType, Field, JsonValue } from "./types.ts";
+import type { DType, Field } from "./types.ts";
 
 // Reading, versions 1 to 3.
 // @see https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
@@ -69,9 +70,8 @@ export function decodeNpyHeader(bytes: Uint8Array, path: string): NpyHeader {
   const start = bytes[6] === 1 ? 10 : 12;
   const text = decodeText(bytes.subarray(start, dataAt), bytes[6] === 3);
   const dict = parsePythonLiteral(text.trim(), path);
-  if (typeof dict !== "object" || dict === null || Array.isArray(dict))
-    throw bad(path, "header", "a dict", dict);
-  const { descr, fortran_order: fortran, shape } = dict as { readonly [key: string]: JsonValue | undefined };
+  if (!isObject(dict)) throw bad(path, "header", "a dict", dict);
+  const { descr, fortran_order: fortran, shape } = dict;
   if (descr === undefined) throw bad(path, "descr", "a dtype", undefined);
   if (typeof fortran !== "boolean") throw bad(path, "fortran_order", "True or False", fortran);
   if (!isShape(shape)) throw bad(path, "shape", "a tuple of lengths", shape);
@@ -87,12 +87,6 @@ export function decodeNpyHeader(bytes: Uint8Array, path: string): NpyHeader {
 function decodeText(bytes: Uint8Array, isUtf8: boolean): string {
   if (isUtf8) return new TextDecoder().decode(bytes);
   return Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-}
-
-function isShape(value: JsonValue | undefined): value is readonly number[] {
-  return (
-    Array.isArray(value) && value.every((length) => Number.isSafeInteger(length) && (length as number) >= 0)
-  );
 }
 
 function bad(path: string, field: string, expected: string, found: unknown): SuperchunkError {

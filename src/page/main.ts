@@ -1,9 +1,10 @@
 /** The page: finds the source of archives, and shows the archive in its address. */
+import { formatBytes } from "../bytes/arrays.ts";
 import { callerOf } from "./calls.ts";
 import { byId, chosenFiles, droppedFiles, fact, h } from "./dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.ts";
 import { Now, type State } from "./state.ts";
-import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";
+import { formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
 import { canPicture, canPlot, isTable, sentenceOf, type View } from "./views/view.ts";
 

@@ -1,17 +1,4 @@
-/** Numbers and sizes for people. */
-
-const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/** Bytes in units of 1024, with three digits. */
-export function formatBytes(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 999.5 && unit < UNITS.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : UNITS[unit]}`;
-}
+/** Numbers and names for people. */
 
 /** A count with separators. */
 export function formatCount(count: number): string {

@@ -1,8 +1,9 @@
 /** The tree of archives, arrays and columns: searched by name, opened when it becomes visible. */
+import { formatBytes } from "../bytes/arrays.ts";
 import { byId, h, onceAFrame } from "./dom.ts";
 import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
 import { type Now, writeState } from "./state.ts";
-import { byName, formatBytes, formatPlural, formatShape } from "./text.ts";
+import { byName, formatPlural, formatShape } from "./text.ts";
 import { isTable } from "./views/view.ts";
 
 /** Entries in the document at first, and added with each "more". */

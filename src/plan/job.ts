@@ -208,7 +208,6 @@ export interface Opened extends Pick<SharedJob, "work"> {
   readonly record: string;
   readonly receipts: string;
   readonly options: ConvertOptions;
-  itemOf(source: number): Promise<SourceItem>;
   /**
    * Opens and plans a source again, to be written to `key` if given. Throws `CONFLICT` if it has changed since the plan was made.
    */
@@ -252,7 +251,6 @@ export function openJob(
     store,
     path,
     options,
-    itemOf,
     ...(work === undefined ? {} : { work }),
     units: new Units(plan),
     record: recordKey(path, target.isHierarchy),

@@ -6,7 +6,7 @@
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { elementsOf } from "../bytes/arrays.ts";
+import { elementsOf, isShape } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
@@ -396,8 +396,7 @@ export function checkColumnName(name: unknown): void {
 export function givenShape(given: number | readonly number[], before?: readonly number[]): readonly number[] {
   const length = before?.length;
   const shape = typeof given === "number" ? [given, ...(before?.slice(1) ?? [])] : given;
-  const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (areLengths && shape.length === (length ?? Math.max(1, shape.length))) return shape;
+  if (isShape(shape) && shape.length === (length ?? Math.max(1, shape.length))) return shape;
   throw badArgument(
     "shape",
     Array.isArray(given) ? `[${given.join(", ")}]` : given,

@@ -314,7 +314,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
     this.assertReadable();
     const rows = this.order === "C" ? this.chunkLength : undefined;
-    return rows === undefined ? this.#reading.slabs(undefined, options) : this.#chunkSlices(options);
+    return rows === undefined ? this.#reading.slabs(options) : this.#chunkSlices(options);
   }
 
   /** Yields the chunks themselves as slices, if chunks are whole rows. */
@@ -426,9 +426,9 @@ export class ArrayReading {
     return this.#read(resolveSelection(selection, this.#facts.shape), options);
   }
 
-  /** Yields slices of `rows` along the first dimension, in order; without `rows`, of about 16 MiB. */
-  async *slabs(rows: number | undefined, options: LongOptions): AsyncGenerator<ArraySlice> {
-    for (const extents of this.#slabExtents(rows)) {
+  /** Yields slices of about 16 MiB along the first dimension, in order. */
+  async *slabs(options: LongOptions): AsyncGenerator<ArraySlice> {
+    for (const extents of this.#slabExtents(undefined)) {
       options.signal?.throwIfAborted();
       const shape = extents.map((extent) => extent.count);
       const data = toValues(

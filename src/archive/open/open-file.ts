@@ -1,9 +1,10 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 
-import { elementsOf } from "../../bytes/arrays.ts";
+import { elementsOf, isShape } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
+import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
 import { statFile } from "../../store/key.ts";
@@ -86,8 +87,7 @@ function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect 
 /** Metadata can be any JSON value; one that is not an object is wrapped. */
 export function metadataObject(value: JsonValue | undefined): JsonObject {
   if (value === undefined) return {};
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  return { metadata: value };
+  return isObject(value) ? value : { metadata: value };
 }
 
 const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
@@ -139,10 +139,6 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
   const attrs = keepFloats(Object.fromEntries(own), metadata);
   return new PlainArray({ ...parts, attrs }, { dtype, shape, order, fillValue: undefined, chunkLength });
-}
-
-function isShape(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0);
 }
 
 function bigintText(_key: string, value: unknown): unknown {

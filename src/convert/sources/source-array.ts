@@ -5,7 +5,7 @@
  */
 
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
-import { at, defined, elementsOf } from "../../bytes/arrays.ts";
+import { at, defined, elementsOf, isShape } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -111,8 +111,7 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
     );
   const items = archive.nbytes / dtype.itemSize;
   const shape = options.shape ?? [items];
-  const isShape = shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (!isShape || elementsOf(shape) !== items)
+  if (!isShape(shape) || elementsOf(shape) !== items)
     throw wrongOption(
       archive,
       "shape",

@@ -51,7 +51,6 @@ export interface AnswerPlace {
 
 /** Answers under way, and the bytes that they hold. */
 interface Lane {
-  readonly isSmall: boolean;
   readonly mostBytes: number;
   readonly answers: Set<Answer>;
   readonly ofAddress: Map<string, number>;
@@ -82,7 +81,7 @@ export class AnswerGate {
 
   constructor(limits: Partial<GateLimits> = {}, now: () => number = () => performance.now()) {
     this.#limits = { ...GATE_LIMITS, ...limits };
-    this.#lanes = [makeLane(false, this.#limits.bytes), makeLane(true, this.#limits.smallBytes)];
+    this.#lanes = [makeLane(this.#limits.bytes), makeLane(this.#limits.smallBytes)];
     this.#now = now;
   }
 
@@ -201,8 +200,8 @@ export class AnswerGate {
   }
 }
 
-function makeLane(isSmall: boolean, mostBytes: number): Lane {
-  return { isSmall, mostBytes, answers: new Set(), ofAddress: new Map(), bytes: 0 };
+function makeLane(mostBytes: number): Lane {
+  return { mostBytes, answers: new Set(), ofAddress: new Map(), bytes: 0 };
 }
 
 /** Memory for reading and sending chunks, reused: allocating it for each answer takes longer than reading. */

@@ -2,6 +2,7 @@
  * The list of what is at a path of a view: JSON for programs, a page for people. Must not know sockets. The page has no
  * scripts, which its policy forbids.
  */
+import { formatBytes } from "../../bytes/arrays.ts";
 import type { ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { ViewNode } from "../../view/view.ts";
 
@@ -63,7 +64,7 @@ function describe(node: ServedNode, below: number): string {
   const { kind, shape = [], dataType, nbytes, error } = node;
   if (error !== undefined) return error;
   if (kind === "group") return `A group of ${below === 1 ? "1 node" : `${below} nodes`}.`;
-  const size = nbytes === undefined ? "" : `, ${formatSize(nbytes)} uncompressed`;
+  const size = nbytes === undefined ? "" : `, ${formatBytes(nbytes)} uncompressed`;
   return `An array of ${dataType}, shape (${shape.join(", ")}${shape.length === 1 ? "," : ""})${size}.`;
 }
 
@@ -85,20 +86,8 @@ function row({ path: own, kind, dataType, shape, nbytes, error }: ServedNode, pa
   const name = path === "" ? own : own.slice(path.length + 1);
   const link = `<td><a href="${escapeHtml(encodeURIComponent(name))}/">${escapeHtml(name)}${kind === "group" ? "/" : ""}</a></td>`;
   if (error !== undefined) return `<tr>${link}<td class="e" colspan="3">${escapeHtml(error)}</td></tr>`;
-  const size = nbytes === undefined ? "" : formatSize(nbytes);
+  const size = nbytes === undefined ? "" : formatBytes(nbytes);
   return `<tr>${link}<td class="d">${escapeHtml(dataType ?? "group")}</td><td class="d">${escapeHtml(shape?.join(" × ") ?? "")}</td><td class="n" title="${nbytes ?? ""}">${size}</td></tr>`;
-}
-
-/** Bytes in units of 1024, with three digits. */
-function formatSize(bytes: number): string {
-  const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : units[unit]}`;
 }
 
 function escapeHtml(text: string): string {

@@ -1,8 +1,9 @@
 /** The inside of a chunk: its blocks and streams, as a drawing and as a table. Knows the facts of blocks; must not know archives. */
+import { formatBytes } from "../../bytes/arrays.ts";
 import { RAMP_PIXELS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { BlockFacts } from "../engine/protocol.ts";
-import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
+import { formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
 import { ramp } from "./view.ts";
 

@@ -1,17 +1,10 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
+import { formatBytes } from "../../bytes/arrays.ts";
 import { cssOf, NAMED } from "../colours.ts";
 import { h } from "../dom.ts";
 import { type ChunkDetail, MADE, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
-import {
-  dateText,
-  formatBytes,
-  formatCount,
-  formatGain,
-  formatPlural,
-  formatRatio,
-  withoutServer,
-} from "../text.ts";
+import { dateText, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
 import { ChunkData } from "./chunk-data.ts";
 import { describeOutcome } from "./chunk-health.ts";
 import { ChunkMap, type Colouring, HEALTH } from "./chunk-map.ts";

@@ -1,8 +1,9 @@
 /** The first view: columns, attributes, metadata, and lines to paste into other programs. */
+import { formatBytes } from "../../bytes/arrays.ts";
 import { h, snippet } from "../dom.ts";
 import type { ColumnFacts, NodeFacts } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
-import { formatBytes, formatCount, formatShape } from "../text.ts";
+import { formatCount, formatShape } from "../text.ts";
 import { commandPath, quote, type Shown } from "./view.ts";
 
 /** Members of a group to name. */

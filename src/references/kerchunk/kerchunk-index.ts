@@ -5,7 +5,7 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { addTo, at, keepLast } from "../../bytes/arrays.ts";
+import { addTo, at, isShape, keepLast } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -222,7 +222,7 @@ function parquetIndex(
 
 /** Number of chunks of an array along each axis; undefined if its document does not say. */
 function gridOf({ shape, chunks }: Members): readonly number[] | undefined {
-  if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
+  if (!isShape(shape) || !isShape(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
 }
 
@@ -246,10 +246,6 @@ function rowOf(name: string, array: Members): number | undefined {
     row = row * n + Number(part);
   }
   return row;
-}
-
-function isCounts(value: unknown): value is readonly number[] {
-  return Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0);
 }
 
 function orNull(value: unknown): unknown {

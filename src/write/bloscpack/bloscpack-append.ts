@@ -403,7 +403,6 @@ interface AppendPlan {
   readonly compression: BloscpackCompression & Pick<LongOptions, "onProgress" | "signal">;
   readonly chunkSize: number;
   readonly checksum: ChecksumName;
-  readonly itemSize: number;
   /** Shape of the whole array, if the row shape changes. */
   readonly shape?: readonly number[];
 }
@@ -417,7 +416,6 @@ export function planAppend(state: BloscpackState, options: BloscpackAppendOption
     state,
     chunkSize: nbytes === 0 ? settleChunkSize(options.chunkSize, itemSize) : state.chunkSize,
     checksum: header.checksum,
-    itemSize,
     compression: {
       typesize: options.typesize ?? (header.typesize > 0 ? header.typesize : lastHeader?.typesize),
       clevel: options.clevel,

@@ -301,18 +301,11 @@ function isAtStart(configuration: JsonObject, place: FieldPlace): boolean {
 
 /** Stores the first bytes of all elements, then the second ones, and so on. */
 function shuffleStage(size: number): Stage {
-  const turn = (
-    bytes: Uint8Array,
-    stride: number,
-    step: number,
-    rows: number,
-    columns: number,
-  ): Uint8Array => {
+  const turn = (bytes: Uint8Array, step: number, rows: number, columns: number): Uint8Array => {
     const out = new Uint8Array(bytes.length);
     let at = 0;
     for (let row = 0; row < rows; row++)
-      for (let column = 0; column < columns; column++)
-        out[at++] = bytes[row * stride + column * step] as number;
+      for (let column = 0; column < columns; column++) out[at++] = bytes[row + column * step] as number;
     return out;
   };
   const countOf = (bytes: Uint8Array): number => {
@@ -329,9 +322,9 @@ function shuffleStage(size: number): Stage {
     fixedOverhead: 0,
     decode: async (bytes) => {
       const count = countOf(bytes);
-      return turn(bytes, 1, count, count, size);
+      return turn(bytes, count, count, size);
     },
-    encode: async (bytes) => turn(bytes, 1, size, size, countOf(bytes)),
+    encode: async (bytes) => turn(bytes, size, size, countOf(bytes)),
   };
 }
 
