@@ -324,26 +324,32 @@ export async function adviseOnSalvage(
       onProgress: bar?.onProgress,
     });
     const gone = holes.length;
+    const needed = withNeeded(command, lost.join());
     if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is intact: nothing can be saved" };
     if (gone > 0) {
       const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} intact and can be saved`;
-      return { whole, gone, command: `${command} --holes fill`, text };
+      return { whole, gone, command: `${needed} --holes fill`, text };
     }
     if (lost.length + problems.length === 0) return undefined;
-    const text = lost.length > 0 ? `, but lost: ${lost.join("; ")}` : "";
-    return { whole, gone, command, text: `every chunk is intact and can be saved${text}` };
+    const text = lost.length > 0 ? `, but this is lost: ${inCommandWords(lost.join("; "))}` : "";
+    return { whole, gone, command: needed, text: `every chunk is intact and can be saved${text}` };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;
-    const [, needed] = /\{(dtype|chunklen|scan)\b/.exec(error.summary) ?? [];
-    const values: Readonly<Record<string, string>> = { dtype: " DTYPE", chunklen: " ROWS" };
     return {
       whole: null,
       gone: 0,
-      command: needed === undefined ? command : `${command} --${needed}${values[needed] ?? ""}`,
+      command: withNeeded(command, error.summary),
       text: `repair needs more information: ${inCommandWords(error.summary)}`,
     };
   } finally {
     bar?.finish();
   }
+}
+
+/** The command with the option that a message asks for, and words in capitals for what only the user knows. */
+function withNeeded(command: string, message: string): string {
+  const [, needed] = /\{(dtype|chunklen|scan)\b/.exec(message) ?? [];
+  const values: Readonly<Record<string, string>> = { dtype: " DTYPE", chunklen: " ROWS" };
+  return needed === undefined ? command : `${command} --${needed}${values[needed] ?? ""}`;
 }

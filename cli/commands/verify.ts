@@ -93,7 +93,7 @@ export function addVerify(program: Command, context: Context): void {
     .option("--report <file>", "write the result of each archive to a file as it comes, one JSON line each")
     .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
     .option("--only-damaged", "print only archives with findings, and the summary")
-    .option("--quiet", "print only errors; the exit code has the result")
+    .option("--quiet", "print no results; the exit code tells what was found")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(

@@ -120,6 +120,27 @@ describe("docs/damage.md", () => {
     expect(out).not.toContain("superchunk repair");
   });
 
+  it("verify names no command for an empty file", async () => {
+    writeFileSync(at("empty.blp"), "");
+    const { code, out } = await runCli(["verify", "empty.blp"]);
+    expect(code).toBe(3);
+    expect(out).toContain("error TRUNCATED: the file is empty; look for a complete copy\n1 archive");
+    expect((await runCli(["repair", "empty.blp", "never", "--scan"])).err).toBe(
+      `superchunk: ${at("empty.blp")}: the file is empty; look for a complete copy\n`,
+    );
+  });
+
+  it("verify names the option without which a column of a table is lost", async () => {
+    const path = join(folder, "no-dtype");
+    cpSync(findFixture("ctable/bcolz-daily-equities").file, path, { recursive: true });
+    rmSync(join(path, "close/meta/storage"));
+    const { out } = await runCli(["verify", "no-dtype"]);
+    expect(out).toContain("Give --dtype, for example");
+    expect(out).toContain(": superchunk repair no-dtype DST --dtype DTYPE\n");
+    const { code, err } = await runCli(["repair", "no-dtype", "with-dtype", "--dtype", "<u4"]);
+    expect([code, err]).toEqual([0, expect.not.stringContaining("lost")]);
+  });
+
   it("info and verify name what was filled", async () => {
     expect((await runCli(["info", "saved"])).out).toMatch(
       /rows 1,?\d* to .*fill value|rows \d+ to \d+ hold a fill value/,

@@ -213,6 +213,8 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan: options.scan === true });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
+  if (file.size === 0)
+    throw new SuperchunkError("TRUNCATED", "the file is empty; look for a complete copy", { path });
   const metadata = givenMetadata(metadataObject(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata))
     throw new SuperchunkError(
