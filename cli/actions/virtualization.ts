@@ -23,6 +23,7 @@ export interface TypedVirtualizeFlags {
   readonly concat?: boolean;
   readonly shards?: boolean;
   readonly overwrite?: boolean;
+  readonly oneFile?: boolean;
   readonly containers?: string;
   readonly portable?: boolean;
   readonly dimensionNames?: readonly string[];
@@ -57,7 +58,7 @@ export async function virtualizeTo(
     const isMissing = isSuperchunkError(error, "UNSUPPORTED") && error.details.field === ICECHUNK;
     // Only Icechunk has commits.
     if (!isMissing || flags.update === true || flags.message !== undefined) throw error;
-    const set = `${destination.replace(/\/+$/, "").replace(/\.icechunk$/, "")}.json`;
+    const set = destination.replace(/(?:\.icechunk)?\/*(\?[a-z]+=.*)?$/is, ".json$1");
     context.message(
       `${error.message.replace(/\. Without it, .*$/s, "")}. Writing kerchunk references to ${printable(set)} instead`,
     );
@@ -70,8 +71,8 @@ const ICECHUNK = "@earthmover/icechunk";
 
 /** The form that a destination's name implies. */
 export function formNamed(destination: string): ReferenceForm | undefined {
-  if (/\.json$/i.test(destination)) return "kerchunk";
-  return /\.parq(?:uet)?\/?$/i.test(destination) ? "kerchunk-parquet" : undefined;
+  if (/\.json(?:\?.*)?$/i.test(destination)) return "kerchunk";
+  return /\.parq(?:uet)?\/?(?:\?.*)?$/i.test(destination) ? "kerchunk-parquet" : undefined;
 }
 
 async function writeForm(
@@ -113,6 +114,8 @@ function checkFlags(flags: VirtualizeFlags): void {
     throw refuse("zarr-format", "is for kerchunk JSON: Icechunk has Zarr v3, kerchunk's Parquet Zarr v2");
   if (flags.grid === "rectilinear" && (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2"))
     throw refuse("grid", "rectilinear needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
+  if (flags.to !== "kerchunk" && flags.oneFile === true)
+    throw refuse("one-file", "is for kerchunk JSON: the other forms are folders");
   if (flags.shards === true) {
     if (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2")
       throw refuse("shards", "needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
@@ -162,10 +165,12 @@ export async function printReferences(
     );
   const stored = result.padded + result.recoded + result.inlined;
   const kept = result.kept === undefined || result.kept === 0 ? "" : `, ${formatCount(result.kept)} kept`;
+  const files = result.chunkFiles ?? [];
+  const place = files.length === 0 ? "" : ` in ${files.map(printable).join(" and ")}`;
   const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "archive")} failed` : "";
   await context.out.line(
     `${formatPlural(result.arrays, "array")}${failed}: ${formatPlural(result.virtual, "reference")}${kept}, ` +
-      `${formatPlural(stored, "chunk")} stored beside them, ${formatCount(result.sampled)} read back and compared`,
+      `${formatPlural(stored, "chunk")} stored beside them${place}, ${formatCount(result.sampled)} read back and compared`,
   );
   if (result.snapshot !== undefined) await context.out.line(`commit ${result.snapshot}`);
   for (const [language, text] of Object.entries(lines))

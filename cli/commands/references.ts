@@ -43,6 +43,10 @@ export function addVirtualize(program: Command, context: Context): void {
         .default("regular"),
     )
     .option("--inline <size>", "store chunks of at most this size with the references", parseSize)
+    .option(
+      "--one-file",
+      "kerchunk JSON: keep padded chunks in it, whatever it weighs (default: beyond 64 KiB in a file next to it)",
+    )
     .option("--no-guard", "do not store ETags and times: if an archive changes, readers get wrong values")
     .option(
       "--update",

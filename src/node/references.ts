@@ -13,6 +13,7 @@ import {
 } from "../references/containers/containers.ts";
 import type { ReferredSource } from "../references/containers/guard.ts";
 import {
+  chunkFileAt,
   containersKey,
   joinContainers,
   keptContainers,
@@ -292,7 +293,8 @@ async function isRepository({ store, path }: SetLocation): Promise<boolean> {
 
 async function* locationsAt(place: SetLocation): AsyncGenerator<string> {
   if (!(await isRepository(place))) {
-    yield* (await openIndex(place.store, place.path, {})).locations();
+    for await (const each of (await openIndex(place.store, place.path, {})).locations())
+      if (chunkFileAt(place.path, each) === undefined) yield each;
     return;
   }
   const repository = await openRepository(place.location, "read", { containers: [] });

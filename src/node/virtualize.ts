@@ -27,7 +27,15 @@ import { parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
-import { addressOf, assertNamesDiffer, closing, isBucketAddress, locate, locateTarget } from "./locate.ts";
+import {
+  addressOf,
+  assertNamesDiffer,
+  closing,
+  isBucketAddress,
+  isRemote,
+  locate,
+  locateTarget,
+} from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
 import {
@@ -49,6 +57,8 @@ export interface VirtualizeOptions
   readonly shards?: boolean | undefined;
   /** Adds to an existing Icechunk repository; rewrites a kerchunk set with its containers (default false: `CONFLICT`). */
   readonly update?: boolean | undefined;
+  /** kerchunk JSON: stores padded and recoded chunks in the set, whatever it weighs (default: beyond 64 KiB in a file next to it). */
+  readonly oneFile?: boolean | undefined;
   /** kerchunk: replaces an existing set. Icechunk, with `update`: also replaces references to known chunks. */
   readonly overwrite?: boolean | undefined;
   /** Where the archives are and how they are read: containers, or the path of a JSON file of containers; default: one for all. */
@@ -151,12 +161,13 @@ export async function virtualizeListed(
             containers: own.length > 0 ? own : undefined,
             sources: () => referred,
             containerFor: (folder) => containerAt(folder, paths),
+            isBeside: options.oneFile !== true && isReachedAlike(destination, paths),
           });
     const { rectilinear } = options;
     const form = { to, zarrFormat, rectilinear, isTree: nodes.some((node) => node.includes("/")) };
     return { ...result, failures, open: openingLines(destination, form, result.containers) };
   } finally {
-    for (const archive of opened) if (isRemote(archive)) await archive.close();
+    for (const each of opened) if (isRemote(each.store.describe(each.path))) await each.close();
     for (const { root } of held) await root.close();
     await located.close();
   }
@@ -285,19 +296,30 @@ async function writeSet(
   plans: AsyncIterable<ReferencePlan>,
   destination: string,
   { to, zarrFormat, update, overwrite = update, signal }: VirtualizeOptions,
-  settings: Pick<
-    Parameters<typeof writeKerchunk>[3],
-    "containers" | "containerFor" | "onFailure" | "sources"
-  >,
+  {
+    isBeside,
+    ...settings
+  }: Omit<Parameters<typeof writeKerchunk>[3], "form"> & {
+    readonly isBeside: boolean;
+  },
 ): Promise<ReferenceResult> {
   const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
   const form = to === "kerchunk" ? "json" : "parquet";
-  const whole = { form, format: zarrFormat, openContainer, overwrite, signal, ...settings } as const;
-  return closing(store, () => writeKerchunk(plans, store, name, whole));
+  const locateChunks = isBeside ? (key: string): string => toLocation(store.describe(key)) : undefined;
+  const own = { form, format: zarrFormat, overwrite, locateChunks } as const;
+  return closing(store, () =>
+    writeKerchunk(plans, store, name, { ...own, openContainer, signal, ...settings }),
+  );
 }
 
-function isRemote({ store, path }: Archive): boolean {
-  return /^[a-z0-9+.-]+:\/\//i.test(store.describe(path));
+/** True if readers reach objects next to a set as they reach the archives: fsspec opens all objects of a set with one protocol and its settings. */
+function isReachedAlike(destination: string, sources: readonly string[]): boolean {
+  if (!isBucketAddress(destination)) return !sources.some(isRemote);
+  const bucketOf = (address: string): string => {
+    const { scheme, bucket, endpoint, region, anonymous } = parseBucketAddress(address);
+    return JSON.stringify([scheme, bucket, endpoint, region, anonymous]);
+  };
+  return sources.every((source) => isBucketAddress(source) && bucketOf(source) === bucketOf(destination));
 }
 
 /** One container for all: the common folder of the sources. */

@@ -125,6 +125,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FV-03": "references/containers.test.ts",
   "FV-05": "references/containers-command.test.ts",
   "FV-06": "references/guards.test.ts",
+  "FV-08": "references/chunk-files.test.ts",
 };
 
 /** Texts of all TypeScript files under a folder, except this one. */

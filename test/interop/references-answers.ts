@@ -1,6 +1,8 @@
 /** What Python and JavaScript read with the lines that `virtualize` prints. */
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { create as createArray } from "../../src/node/edit.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { type Printed, runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
@@ -58,6 +60,20 @@ export async function askJavaScript(
   const found = JSON.parse(await readFile(results, "utf8")) as (Answer & { id: number })[];
   const answers = new Map(found.map((answer) => [answer.id, answer]));
   return questions.map(({ id }) => answers.get(id) ?? { error: "no answer" });
+}
+
+/** Makes an array in the folder `long` whose last chunk is padded, and longer than a set in JSON holds. */
+export async function makeLong(folder: string): Promise<{
+  readonly source: string;
+  readonly wanted: { readonly dtype: string; readonly shape: readonly number[]; readonly sha256: string };
+}> {
+  const source = join(folder, "long");
+  const values = Float64Array.from({ length: 50_000 }, (_, i) => Math.sin(i * i));
+  const array = await createArray(source, { dtype: "<f8", chunkLength: 32_768 });
+  await array.append(values);
+  await array.close();
+  const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
+  return { source, wanted: { dtype: "<f8", shape: [values.length], sha256 } };
 }
 
 /** Lines by which a set of references is opened. */

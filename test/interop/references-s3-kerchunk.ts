@@ -9,7 +9,7 @@ import { findFixture } from "../fixtures/manifest.ts";
 import { setEnvironment, startS3 } from "../node/s3/server.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
-import { checkSets } from "./references-answers.ts";
+import { checkSets, makeLong } from "./references-answers.ts";
 import type { SuiteContext } from "./suite.ts";
 
 const ARRAY = "bloscpack-3/array-i4-2d.blp";
@@ -36,19 +36,26 @@ export async function checkKerchunkInS3(
     const { bucket, endpoint } = s3;
     const store = new S3Store({ bucket, prefix: "data", endpoint, region: "us-east-1" });
     await store.put(basename(ARRAY), await readFile(fixture.file));
+    const { source: folder, wanted: long } = await makeLong(join(context.folder, "for-s3"));
+    for (const key of ["meta/sizes", "meta/storage", "data/__1__.bin"])
+      await store.put(`long/${key}`, await readFile(join(folder, key)));
     await store.close();
     const source = `s3://${bucket}/data/${basename(ARRAY)}?endpoint=${endpoint}`;
     const places = [
       { where: "in a folder", place: (file: string) => join(context.folder, "kerchunk-of-s3", file) },
       { where: "in S3", place: (file: string) => `s3://${bucket}/sets/${file}?endpoint=${endpoint}` },
     ];
-    const sets = places.flatMap(({ where, place }) =>
-      FORMS.map(({ file, args }) => ({
-        label: `kerchunk of S3, ${file} ${where}`,
-        argv: [source, place(file), ...args],
-      })),
-    );
-    await checkSets(context, node, python, sets, wanted);
+    const setsOf = (from: string, front = "") =>
+      places.flatMap(({ where, place }) =>
+        FORMS.map(({ file, args }) => ({
+          label: `kerchunk of S3, ${front}${file} ${where}`,
+          argv: [from, place(`${front}${file}`), ...args],
+        })),
+      );
+    await checkSets(context, node, python, setsOf(source), wanted);
+    // In the bucket the padded chunk is in a file next to the set, in the folder in the set.
+    const sets = setsOf(`s3://${bucket}/data/long?endpoint=${endpoint}`, "long-");
+    await checkSets(context, node, python, sets, { long: [long.shape, long.sha256] });
   } finally {
     reset();
     await s3.close();

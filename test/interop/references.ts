@@ -3,14 +3,14 @@
  * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
-import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
+import { cp, readdir, readFile, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { create as createArray } from "../../src/node/edit.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
 import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
-import { type Answer, askJavaScript, askPython, linesIn } from "./references-answers.ts";
+import { type Answer, askJavaScript, askPython, linesIn, makeLong } from "./references-answers.ts";
 import { checkIcechunkInS3 } from "./references-s3.ts";
 import { checkKerchunkInS3 } from "./references-s3-kerchunk.ts";
 import { checkUpdates } from "./references-update.ts";
@@ -60,7 +60,10 @@ export const references: Suite = {
     );
     const changed = "absent" in node ? [] : await jobsOfChanged(context.folder);
     const linked = await jobsOfLinked(context, own, "absent" in node);
-    const cases = await write(context, own, [...jobs, ...linked, ...changed]);
+    const long = await jobsOfLong(context.folder);
+    const cases = await write(context, own, [...jobs, ...linked, ...long, ...changed]);
+    const files = (await readdir(context.folder)).filter((name) => /^long-set2?\.\w+\.chunks$/.test(name));
+    checks.equal("kerchunk of a long padded chunk has a chunk file", files.length, 2);
     for (const { change } of changed) await change?.();
     const asked = cases.map(({ lines, virtualizarr, wanted }, id) => ({
       id,
@@ -81,7 +84,7 @@ export const references: Suite = {
       scripted.map((each) => ({ ...each, label: each.label.replace("xarray reads", "zarrita reads") })),
       await askJavaScript(own, context.folder, inNode),
     );
-    await checkOwnReader(context, own, jobs);
+    await checkOwnReader(context, own, [...jobs, ...long]);
     await checkKerchunkOverHttp(context, own, python);
     await checkKerchunkInS3(context, own, python);
     if ("absent" in node) return;
@@ -266,6 +269,18 @@ async function jobsOfYears(
     wanted: { "2023": { dtype: "<f8", shape: [values.length], sha256 } },
   }));
   return { years, joined };
+}
+
+/** Sets of an array whose last chunk is padded and long, so that JSON has it in a file next to it. */
+async function jobsOfLong(folder: string): Promise<Job[]> {
+  const { source, wanted } = await makeLong(folder);
+  return FORMS.filter(({ name }) => name !== "Icechunk").map(({ name, args, file }) => ({
+    label: `${name} of a long padded chunk`,
+    source,
+    target: join(folder, `long-${file}`),
+    args,
+    wanted: { long: wanted },
+  }));
 }
 
 /** Icechunk repositories whose source is touched, cut or deleted after they were written. */

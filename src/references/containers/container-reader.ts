@@ -47,6 +47,8 @@ export interface ReaderOptions extends ContainerOptions {
   /** By the name that containers use for them. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   readonly openContainer: OpenContainer;
+  /** Finds an object that belongs to the references: it is in no container, and may always be read. */
+  readonly beside?: (location: string) => { readonly store: ReadableStore; readonly key: string } | undefined;
 }
 
 export class ContainerReader {
@@ -65,7 +67,7 @@ export class ContainerReader {
    */
   async read(reference: StoredReference, options: StoreOptions = {}): Promise<Uint8Array> {
     const { offset, length, guard } = reference;
-    const { container, store, key, info: before } = await this.#find(reference, options);
+    const { isLocal, store, key, info: before } = await this.#find(reference, options);
     const path = store.describe(key);
     if (guard !== undefined) checkGuard(guard, before, path);
     const wanted = length ?? before.size - offset;
@@ -77,7 +79,7 @@ export class ContainerReader {
       );
     const bytes = await store.getRange(key, { offset, length: wanted }, options);
     if (bytes === undefined) throw absent(path);
-    const after = container.store === "local" ? await this.#stat(store, key, options) : before;
+    const after = isLocal ? await this.#stat(store, key, options) : before;
     if (bytes.length !== wanted || after.version !== before.version) {
       const isShort = bytes.length !== wanted;
       throw new SuperchunkError("STALE", "the object changed while it was being read; try again", {
@@ -97,11 +99,16 @@ export class ContainerReader {
   }
 
   async #find({ location }: StoredReference, options: StoreOptions) {
+    const own = this.#options.beside?.(location);
+    // Its content never changes.
+    if (own !== undefined)
+      return { ...own, isLocal: false, info: await this.#stat(own.store, own.key, options) };
     const container = this.#containers.match(location);
     this.#authorize(container, location);
     const store = await this.#open(container);
     const key = keyIn(container, location);
-    return { container, store, key, info: await this.#stat(store, key, options) };
+    const isLocal = container.store === "local";
+    return { isLocal, store, key, info: await this.#stat(store, key, options) };
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@
 
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { listKeys, resolveRange } from "../../store/key.ts";
+import { joinKey, listKeys, resolveRange, splitKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { parseViewKey, type ViewRange } from "../../view/view.ts";
 import {
@@ -62,19 +62,54 @@ export async function openReferences(
   const { signal } = options;
   const index = await openIndex(store, path, { signal });
   const kept = await keptContainers(store, path, { signal });
-  const { containers, authorized, tokens } = joinContainers(kept?.containers ?? [], options);
+  return openIndexed(index, store, path, { ...options, kept: kept?.containers });
+}
+
+/** The same for the references of the set at `path`, and the containers that were kept beside it. */
+export function openIndexed(
+  index: ReferenceIndex,
+  store: ReadableStore,
+  path: string,
+  options: OpenReferencesOptions & { readonly kept?: Containers | undefined },
+): ReferenceStore {
+  const { containers, authorized, tokens } = joinContainers(options.kept ?? [], options);
   const reader = new ContainerReader(containers, {
     authorized,
     credentials: { ...options.credentials, ...tokens },
     openContainer: options.openContainer ?? openWebContainer,
     redirects: options.redirects,
+    beside: (location) => {
+      const key = chunkFileAt(path, location);
+      return key === undefined ? undefined : { store, key };
+    },
   });
   return indexStore(index, containers, reader);
 }
 
+/** Beginning of the keys of what belongs to references and is next to them. */
+function keysBeside(path: string): string {
+  return path.replace(/\.json$/, "");
+}
+
 /** Key of the containers file of references: of a set, or of a repository. */
 export function containersKey(path: string): string {
-  return `${path.replace(/\.json$/, "")}.containers.json`;
+  return `${keysBeside(path)}.containers.json`;
+}
+
+/** Key of an object with chunks of the set in JSON at `path`; `hash` is that of its content. @see FORMAT.md [FV-08] */
+export function chunkFileKey(path: string, hash: string): string {
+  return `${keysBeside(path)}.${hash}.chunks`;
+}
+
+/**
+ * Key of such an object that a reference of the set leads to; undefined for other references. The object is next to the set, also if both
+ * were moved.
+ */
+export function chunkFileAt(path: string, location: string): string | undefined {
+  const { folder, name: own } = splitKey(keysBeside(path));
+  const name = location.slice(location.lastIndexOf("/") + 1);
+  const isOwn = name.startsWith(`${own}.`) && /^[0-9a-f]{32}\.chunks$/.test(name.slice(own.length + 1));
+  return isOwn && own !== "" ? joinKey(folder, name) : undefined;
 }
 
 /** The containers kept beside references, and the version of their file; undefined if there is none. */

@@ -3,9 +3,10 @@
  *
  * Knows the order: everything that the set needs is written before the set, and then compared with the source.
  */
+import { joinBytes, toHex } from "../../bytes/arrays.ts";
+import { digest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { joinKey } from "../../store/key.ts";
-import { MemoryStore } from "../../store/memory.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/make-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
@@ -17,7 +18,7 @@ import {
   formatContainers,
 } from "../containers/containers.ts";
 import type { ReferredSource } from "../containers/guard.ts";
-import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
+import type { NativeChunk, ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
 import {
   formatKerchunkJson,
@@ -25,7 +26,8 @@ import {
   writeKerchunkParquet,
   zarr2ChunkKey,
 } from "./kerchunk-forms.ts";
-import { assertSame, containersKey, openReferences } from "./open-references.ts";
+import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./kerchunk-index.ts";
+import { assertSame, chunkFileAt, chunkFileKey, containersKey, openIndexed } from "./open-references.ts";
 
 /** Options of writing a set of kerchunk references. */
 export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
@@ -45,6 +47,11 @@ export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onF
   readonly recordSize?: number | undefined;
   /** Replaces an existing set (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
+  /**
+   * JSON: returns the location by which readers reach an object of the target. Chunks that were made for the references are then stored
+   * in objects next to the set, if they take more than 64 KiB (default: always in the set).
+   */
+  readonly locateChunks?: ((key: string) => string) | undefined;
 }
 
 /** What was written. */
@@ -54,6 +61,8 @@ export interface ReferenceResult extends ReferenceCounts {
   /** Chunks that were read back and compared with the source. */
   readonly sampled: number;
   readonly notes: readonly string[];
+  /** Names of the objects next to a set in JSON that hold chunks (default: none). */
+  readonly chunkFiles?: readonly string[];
 }
 
 /** Implements `writeKerchunk` of the entry. */
@@ -63,7 +72,7 @@ export async function writeKerchunk(
   path: string,
   options: KerchunkOptions,
 ): Promise<ReferenceResult> {
-  const { form, signal } = options;
+  const { form, overwrite, signal } = options;
   const format = form === "parquet" ? 2 : (options.format ?? 3);
   if (form === "parquet" && options.format === 3)
     throw new SuperchunkError(
@@ -73,7 +82,8 @@ export async function writeKerchunk(
     );
   await assertFree(target, path, options);
   const set = new ReferenceSet(plans, options.containers, options.containerFor);
-  if (form === "json") await target.put(path, formatKerchunkJson(set.items(options), format), { signal });
+  const files = new ChunkFiles(target, path, options);
+  if (form === "json") await files.writeSet(set.items(options), format);
   else
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
@@ -83,13 +93,92 @@ export async function writeKerchunk(
     new TextEncoder().encode(formatContainers(containers, options.sources?.())),
     { signal },
   );
+  const left = overwrite === true || files.names.length > 0 ? await files.removeOthers() : [];
   const sampled =
     options.openContainer === undefined || closed !== undefined
       ? 0
       : await readSamples(set, target, path, { ...options, format });
   const result = set.result();
-  const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
-  return { ...result, notes, containers: [...containers], sampled };
+  const notes = [...result.notes, ...left, ...(closed === undefined ? [] : [notReadBack(closed)])];
+  return { ...result, notes, containers: [...containers], sampled, chunkFiles: files.names };
+}
+
+/** Bytes of made chunks up to which they are in the set itself: base64 makes them a third longer, and every reader loads them. */
+const MOST_INLINED = 64 << 10;
+/** Bytes of chunks from which on an object is written; they are in memory until then. */
+const CHUNK_FILE_BYTES = 32 << 20;
+
+/** Writes a set in JSON, and objects next to it with chunks that were made for it. Their names say what is in them, so none ever changes. @see FORMAT.md [FV-08] */
+class ChunkFiles {
+  readonly names: string[] = [];
+  readonly #new: string[] = [];
+  readonly #target: WritableStore;
+  readonly #path: string;
+  readonly #options: Pick<KerchunkOptions, "locateChunks" | "signal">;
+
+  constructor(target: WritableStore, path: string, options: KerchunkOptions) {
+    this.#target = target;
+    this.#path = path;
+    this.#options = options;
+  }
+
+  /** Writes the objects before the set that refers to them, and removes them if the set is not written. */
+  async writeSet(items: AsyncIterable<ReferenceItem>, format: ReferenceFormat): Promise<void> {
+    const { locateChunks, signal } = this.#options;
+    const all = locateChunks === undefined ? items : this.#move(items, locateChunks);
+    try {
+      await this.#target.put(this.#path, formatKerchunkJson(all, format), { signal });
+    } catch (error) {
+      for (const key of this.#new) await this.#target.delete(key).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Yields the items, with references instead of the chunks that were moved. Chunks that the caller wants in the set stay there. */
+  async *#move(
+    items: AsyncIterable<ReferenceItem>,
+    locate: (key: string) => string,
+  ): AsyncGenerator<ReferenceItem> {
+    const held: NativeChunk[] = [];
+    let size = 0;
+    for await (const item of items) {
+      if (item.kind !== "native" || item.reason === "inlined") {
+        yield item;
+        continue;
+      }
+      held.push(item);
+      size += item.bytes.length;
+      if (size < CHUNK_FILE_BYTES) continue;
+      yield* refer(held, locate(await this.#put(held)));
+      held.length = 0;
+      size = 0;
+    }
+    if (this.names.length === 0 && size <= MOST_INLINED) yield* held;
+    else if (size > 0) yield* refer(held, locate(await this.#put(held)));
+  }
+
+  async #put(chunks: readonly NativeChunk[]): Promise<string> {
+    const { signal } = this.#options;
+    const bytes = joinBytes(chunks.map((chunk) => chunk.bytes));
+    const key = chunkFileKey(this.#path, toHex((await digest("sha256", bytes)).subarray(0, 16)));
+    if ((await this.#target.stat(key, { signal })) === undefined) this.#new.push(key);
+    await this.#target.put(key, bytes, { signal });
+    this.names.push(splitKey(key).name);
+    return key;
+  }
+
+  /** Removes the objects of former states of the set. The result is a note if it fails: the set is right without it. */
+  async removeOthers(): Promise<string[]> {
+    try {
+      for await (const { name, kind } of this.#target.list(splitKey(this.#path).folder)) {
+        const key = kind === "object" ? chunkFileAt(this.#path, name) : undefined;
+        if (key !== undefined && !this.names.includes(name)) await this.#target.delete(key);
+      }
+      return [];
+    } catch (error) {
+      return [`chunk files of former states were not removed: ${String(error)}`];
+    }
+  }
 }
 
 /** True for a container that needs credentials: the writer of references may not have them. */
@@ -102,6 +191,15 @@ export function notReadBack({ name, credentials }: Container): string {
   return `nothing was read back: container "${name}" is for those with the credentials "${credentials}"`;
 }
 
+/** References to chunks that are one after the other in an object. */
+function* refer(chunks: readonly NativeChunk[], location: string): Generator<ReferenceItem> {
+  let offset = 0;
+  for (const { node, index, bytes } of chunks) {
+    yield { kind: "virtual", node, index, location, offset, length: bytes.length, guard: undefined };
+    offset += bytes.length;
+  }
+}
+
 /** Reads samples of every array through the written set. */
 async function readSamples(
   set: ReferenceSet,
@@ -110,15 +208,14 @@ async function readSamples(
   { form, format, signal, openContainer, onFailure }: KerchunkOptions,
 ): Promise<number> {
   const keyOf = format === 2 ? zarr2ChunkKey : chunkKey;
-  const options = { containers: set.containers(), openContainer, signal };
-  let store: ReadableStore = target;
-  if (form === "json") {
-    const wanted = set.arrays.flatMap((array) =>
-      sampledCells(array).map((cell) => joinKey(array.node, keyOf(array.positionOf(cell)))),
-    );
-    store = await excerptKerchunkJson(target, path, new Set(wanted), { signal });
-  }
-  const references = await openReferences(store, path, options);
+  const wanted = set.arrays.flatMap((array) =>
+    sampledCells(array).map((cell) => joinKey(array.node, keyOf(array.positionOf(cell)))),
+  );
+  const index =
+    form === "json"
+      ? await excerptKerchunkJson(target, path, new Set(wanted), { signal })
+      : await openKerchunkParquet(target, path, { signal });
+  const references = openIndexed(index, target, path, { containers: set.containers(), openContainer });
   try {
     return await sampleArrays(
       set.arrays,
@@ -255,13 +352,13 @@ async function assertFree(
 /** Bytes that are read at a time. */
 const WINDOW = 1 << 20;
 
-/** A store with an excerpt of the set at `path`: only the `wanted` keys and their guards. */
+/** An excerpt of the set at `path`: only the `wanted` keys and their guards. */
 async function excerptKerchunkJson(
   store: ReadableStore,
   path: string,
   wanted: ReadonlySet<string>,
   options: StoreOptions,
-): Promise<ReadableStore> {
+): Promise<ReferenceIndex> {
   const refs: Record<string, unknown> = {};
   const guards: Record<string, unknown> = {};
   const locations = new Set<string>();
@@ -276,10 +373,7 @@ async function excerptKerchunkJson(
       if (Array.isArray(reference)) locations.add(String(reference[0]));
     } else if (locations.has(name)) guards[name] = JSON.parse(value);
   }
-  const excerpt = new MemoryStore();
-  const text = JSON.stringify({ version: 1, refs, guards });
-  await excerpt.put(path, new TextEncoder().encode(text));
-  return excerpt;
+  return parseKerchunkJson(JSON.stringify({ version: 1, refs, guards }), store.describe(path));
 }
 
 async function* linesOf(store: ReadableStore, path: string, options: StoreOptions): AsyncGenerator<string> {
