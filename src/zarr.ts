@@ -1,5 +1,6 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
+export type { VerifyReport as ZarrVerifyReport } from "./archive/kinds/types.ts";
 export {
   convert,
   createTransformerArray,
@@ -69,7 +70,6 @@ export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";
 export type { GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
 export type { ReadSettings } from "./zarr/read/leaf.ts";
 export type { OpenZarrOptions } from "./zarr/read/open.ts";
-export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export type { TransformerSettings } from "./zarr/transformer.ts";
 export {
   type PartialRequest,

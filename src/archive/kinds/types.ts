@@ -225,9 +225,13 @@ export interface Finding {
 /** What `verify` checked and found. */
 export interface VerifyReport {
   readonly ok: boolean;
+  /** Stored chunks that were read. */
   readonly chunks: number;
+  /** Bytes of their values. */
   readonly nbytes: number;
+  /** Stored bytes of the chunks. */
   readonly cbytes: number;
+  /** Compared checksums of chunks, and for Zarr of indexes of shards that are objects, and of members of zip archives. */
   readonly digests: number;
   readonly findings: readonly Finding[];
   /**
@@ -448,8 +452,11 @@ export interface Hole {
   readonly to: number;
   /** Name in messages. */
   readonly path: string;
+  /** Byte in the file, if known. */
   readonly offset?: number;
+  /** Code of the error that a reader gets. */
   readonly code: string;
+  /** One sentence, without the path. */
   readonly reason: string;
 }
 

@@ -3,20 +3,12 @@ import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { Hole } from "../kinds/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { boundOf, checkChunk } from "../read/chunk-fetch.ts";
 
 /** Why a chunk cannot be read. */
-export interface Flaw {
-  /** Code of the error that a reader gets. */
-  readonly code: string;
-  /** One sentence, without the path. */
-  readonly reason: string;
-  /** Name in messages. */
-  readonly path: string;
-  /** Byte in the file, if known. */
-  readonly offset?: number;
-}
+export type Flaw = Pick<Hole, "code" | "reason" | "path" | "offset">;
 
 /** A chunk that should exist: intact at its place, or with a flaw. */
 export interface Slot {

@@ -21,22 +21,19 @@ import {
 import type { Page } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import { pageLevels } from "../../parquet/levels.ts";
-import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
+import type { Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
 import { isText, leafValues } from "../../parquet/values.ts";
 import type { TaskContext } from "../pipeline.ts";
-import type { Column } from "../sources/columns.ts";
 import type { StoredChunks } from "../sources/offered-chunks.ts";
+import type { SchemaColumn } from "./table-columns.ts";
 
 /** Approximate bytes of values in a page that is encoded here. */
 const PAGE_BYTES = 262_144;
 /** Approximate bytes of the rows read at a time. */
 const READ_BYTES = 8 << 20;
 
-export interface FileColumn {
-  readonly column: Column;
-  readonly schema: ColumnSchema;
-  readonly rowBytes: number;
+export interface FileColumn extends SchemaColumn {
   readonly codec: JoinableCodec;
   /** The chunks whose blocks are pages, if their streams can be copied. */
   readonly stored: StoredChunks | undefined;

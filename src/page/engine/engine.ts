@@ -1,5 +1,5 @@
 /** The worker's side of the page: reads archives, and returns what is shown. */
-import type { ReadableArray } from "../../archive/kinds/types.ts";
+import type { ReadableArray, VerifyReport } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type {
   ChunkBatch,
@@ -17,7 +17,6 @@ import type {
   Source,
   Statistics,
   Target,
-  VerifyOutcome,
   Watch,
 } from "./protocol.ts";
 import { readCells } from "./rows.ts";
@@ -95,15 +94,12 @@ export class PageEngine implements Engine {
     return (await import("./chunk-list.ts")).readChunk(await this.#sources.openColumn(target), index, signal);
   }
 
-  async verify(target: Target, { signal, onProgress }: Watch = {}): Promise<VerifyOutcome> {
+  async verify(target: Target, { signal, onProgress }: Watch = {}): Promise<VerifyReport> {
     const column = await this.#sources.openColumn(target);
-    const { ok, chunks, nbytes, digests, findings, unchecked } = await column.verify({
-      signal,
-      onProgress: seldom(onProgress),
-    });
+    const report = await column.verify({ signal, onProgress: seldom(onProgress) });
     // Values may be of any type; text can always be posted.
-    const posted = findings.map(({ expected, found, ...finding }) => finding);
-    return { ok, chunks, nbytes, digests, findings: posted, unchecked };
+    const findings = report.findings.map(({ expected, found, ...finding }) => finding);
+    return { ...report, findings };
   }
 
   async rows(request: RowsRequest, { signal }: Watch = {}): Promise<RowCells> {

@@ -1,5 +1,5 @@
 /** The calls from the page to the worker that reads archives, and their results. All of it can be posted between threads. */
-import type { Finding } from "../../archive/kinds/types.ts";
+import type { VerifyReport } from "../../archive/kinds/types.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 
 /** Where archives are read from. */
@@ -153,16 +153,6 @@ export interface ChunkDetail {
   readonly error?: string | undefined;
 }
 
-/** What verifying found. */
-export interface VerifyOutcome {
-  readonly ok: boolean;
-  readonly chunks: number;
-  readonly nbytes: number;
-  readonly digests: number;
-  readonly findings: readonly Finding[];
-  readonly unchecked?: string | undefined;
-}
-
 /** Progress: done of total. */
 export interface Step {
   readonly done: number;
@@ -271,7 +261,7 @@ export interface Engine {
   /** When files were written, in milliseconds since 1970; NaN if unknown. */
   written(files: Target & { readonly files: readonly string[] }, watch?: Watch): Promise<Float64Array>;
   chunk(target: Target & { readonly index: number }, watch?: Watch): Promise<ChunkDetail>;
-  verify(target: Target, watch?: Watch): Promise<VerifyOutcome>;
+  verify(target: Target, watch?: Watch): Promise<VerifyReport>;
   rows(request: RowsRequest, watch?: Watch): Promise<RowCells>;
   plot(request: PlotRequest & { readonly archive: string }, watch?: Watch<PlotData>): Promise<PlotData>;
   picture(request: PlaneRequest & Target, watch?: Watch): Promise<Picture>;

@@ -1,6 +1,7 @@
 /** The result of a check of all chunks, for people. Knows findings; must not know how they were found. */
+
+import type { VerifyReport } from "../../archive/kinds/types.ts";
 import { h, snippet } from "../dom.ts";
-import type { VerifyOutcome } from "../engine/protocol.ts";
 import { formatCount, formatPlural } from "../text.ts";
 
 /** Most findings to show. */
@@ -8,7 +9,7 @@ const MOST_FINDINGS = 200;
 
 /** The verdict, the findings, and the command that saves the undamaged part. `show` goes to a chunk. */
 export function describeOutcome(
-  { ok, chunks, digests, findings, unchecked }: VerifyOutcome,
+  { ok, chunks, digests, findings, unchecked }: VerifyReport,
   path: string,
   show: (chunk: number) => void,
 ): HTMLElement[] {
@@ -41,7 +42,7 @@ export function describeOutcome(
 
 /** A finding, with a link to its place. */
 function findingItem(
-  { severity, code, message, chunk }: VerifyOutcome["findings"][number],
+  { severity, code, message, chunk }: VerifyReport["findings"][number],
   show: (chunk: number) => void,
 ): HTMLElement {
   const where =

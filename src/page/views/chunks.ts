@@ -1,8 +1,9 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
+import type { VerifyReport } from "../../archive/kinds/types.ts";
 import { formatBytes } from "../../bytes/arrays.ts";
 import { cssOf, NAMED } from "../colours.ts";
 import { h } from "../dom.ts";
-import { type ChunkDetail, MADE, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
+import { type ChunkDetail, MADE, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { dateText, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
 import { ChunkData } from "./chunk-data.ts";
@@ -61,7 +62,7 @@ class ChunkView {
     h("option", { value: "files" }, "files"),
   );
   readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
-  #outcome: VerifyOutcome | undefined;
+  #outcome: VerifyReport | undefined;
   /** The line about the chunk that was read. */
   #chunkLines: HTMLElement | undefined;
   /** The map of files, while it is shown. */

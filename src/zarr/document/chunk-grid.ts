@@ -140,6 +140,9 @@ function parseLengths(
   return lengths;
 }
 
+/** A part of one dimension of an array or a chunk. */
+export type ChunkExtent = Omit<Extent, "dropped">;
+
 /** The part of an extent that is in one chunk: its position in the chunk and in the result. */
 export interface AxisSegment {
   readonly chunk: number;
@@ -151,7 +154,7 @@ export interface AxisSegment {
   readonly target: number;
 }
 
-export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Generator<AxisSegment> {
+export function* segmentsOf(axis: GridAxis, extent: ChunkExtent): Generator<AxisSegment> {
   const { start, count, step } = extent;
   for (let done = 0; done < count; ) {
     const item = start + done * step;

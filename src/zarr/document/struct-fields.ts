@@ -4,17 +4,14 @@
  * Knows dtypes and how items are laid out; must not know chunks or stores. @see FORMAT.md [FZ]
  */
 import { at, elementsOf } from "../../bytes/arrays.ts";
-import type { DType, JsonValue } from "../../format/types.ts";
+import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 
-/** A field taken out of a struct's items, at any depth. */
-export interface StructField {
-  readonly name: string;
-  readonly dtype: DType;
-  /** Bytes from the start of the outermost item. */
-  readonly offset: number;
-  /** Dimensions of the sub-arrays that contain it and of its own; an item of the field has one value for each position. */
-  readonly shape: readonly number[];
+/**
+ * A field taken out of a struct's items, at any depth: `offset` is from the start of the outermost item, and `shape` has the dimensions of
+ * the sub-arrays that contain it and of its own. An item of the field has one value for each position.
+ */
+export interface StructField extends Field {
   /** Bytes from one value to the next along each dimension. */
   readonly strides: readonly number[];
   readonly fillValue: JsonValue | undefined;

@@ -7,6 +7,7 @@ import type {
   ReadableChunk,
   ReadableSummary,
   ReadOptions,
+  VerifyReport,
 } from "../../archive/kinds/types.ts";
 import {
   at,
@@ -39,7 +40,6 @@ import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ChunkReading } from "./reading.ts";
-import type { ZarrVerifyReport } from "./verify.ts";
 
 // How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read chunks.
 
@@ -353,7 +353,7 @@ export class ZarrArray implements ReadableArray {
   }
 
   /** Reads and decodes every stored chunk. Findings are returned, not thrown. */
-  async verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
+  async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const { store, model, nbytes, reading } = this;
     const { verifyChunks } = await import("./verify.ts");
     return verifyChunks({ store, model, nbytes, reading }, options);

@@ -17,21 +17,19 @@ import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import type { CustomCodecs, Stage } from "../codecs/stage.ts";
+import type { ChunkExtent } from "../document/chunk-grid.ts";
 import { checkLength, type EncodedPlace, placeDetails, readPlace } from "./shard-cache.ts";
 
-/** A part of one dimension of a chunk. */
-export interface ChunkExtent {
-  readonly start: number;
-  readonly count: number;
-  readonly step: number;
-}
-
-/** The requested part of a chunk: which items, and where they go. Dimensions are in stored order. */
-export interface LeafJob {
+/** The requested part of a chunk or shard: which items, and where they go. */
+export interface Wanted {
   readonly place: EncodedPlace;
   readonly shape: readonly number[];
   readonly extents: readonly ChunkExtent[];
   readonly target: ItemView;
+}
+
+/** The requested part of a chunk, with its codecs. Dimensions are in stored order. */
+export interface LeafJob extends Wanted {
   readonly stages: readonly Stage[];
   readonly itemSize: number;
 }

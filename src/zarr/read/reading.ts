@@ -13,6 +13,7 @@ import { fillItems, type ItemView } from "../../values/copy-items.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import {
   type AxisSegment,
+  type ChunkExtent,
   combine,
   partOfView,
   regularAxis,
@@ -21,7 +22,6 @@ import {
 } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import {
-  type ChunkExtent,
   concurrencyOf,
   decodeLeaf,
   decodeStages,
@@ -30,6 +30,7 @@ import {
   type ReadSettings,
   readLeafPart,
   readsInPart,
+  type Wanted,
 } from "./leaf.ts";
 import { assertAbsent, type EncodedPlace, type KnownShard, ShardCache } from "./shard-cache.ts";
 
@@ -40,14 +41,6 @@ const MAX_ATTEMPTS = 8;
 const FEW = 4;
 
 const NEVER = new AbortController().signal;
-
-/** The requested part of a chunk or shard: which items, and where they go. */
-interface Wanted {
-  readonly place: EncodedPlace;
-  readonly shape: readonly number[];
-  readonly extents: readonly ChunkExtent[];
-  readonly target: ItemView;
-}
 
 interface InnerPart {
   /** Its slot in the shard's grid, in C order. */

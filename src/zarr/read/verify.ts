@@ -1,6 +1,6 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 
-import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
+import type { Finding, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
@@ -9,20 +9,6 @@ import { leafOf } from "../codecs/chain.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "./reading.ts";
 import { type ListedChunk, listStoredChunks, storedPositions } from "./stored-chunks.ts";
-
-/** What verifying a Zarr array checked and found. */
-export interface ZarrVerifyReport {
-  readonly ok: boolean;
-  /** Stored chunks that were read. */
-  readonly chunks: number;
-  /** Bytes of their values. */
-  readonly nbytes: number;
-  /** Stored bytes of the chunks. */
-  readonly cbytes: number;
-  /** Compared checksums of chunks, of indexes of shards that are objects, and of members of zip archives. */
-  readonly digests: number;
-  readonly findings: readonly Finding[];
-}
 
 /** The array to verify, and how its values are read. */
 export interface VerifiedArray {
@@ -37,7 +23,7 @@ export interface VerifiedArray {
 const MOST_PADDED = 1 << 30;
 
 /** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts. */
-export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<ZarrVerifyReport> {
+export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
   const { store, model, reading } = array;
   const { cache } = reading;
   const { signal, onProgress } = options;
