@@ -17,6 +17,7 @@ import { join } from "node:path";
 import { open } from "../../build/src/index.js";
 import { create as createArray, edit as openWritable } from "../../build/src/node/edit.js";
 import { FileStore } from "../../build/src/node/index.js";
+import { encoderOf } from "../../build/src/node/threads/threads.js";
 import { createArray as createIn } from "../../build/src/write/array/create.js";
 import { median } from "../report.mjs";
 import { randomNumbers, SAMPLES } from "../samples.mjs";
@@ -83,12 +84,14 @@ async function append() {
 
 async function appendUnsynced() {
   const runs = [];
+  // As for a path: without it, no thread helps.
+  const encoder = encoderOf();
   for (let round = 0; round < rounds; round++) {
     const store = new UnsyncedStore(place("unsynced"));
     let array;
     runs.push(
       await seconds(async () => {
-        array = await createIn(store, "", settings(rows));
+        array = await createIn(store, "", { ...settings(rows), encoder });
         await fill(array, rows);
       }),
     );

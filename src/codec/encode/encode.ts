@@ -152,8 +152,9 @@ function encodeSettled<T>(
   const most = HEADER_LENGTH + data.length;
   return withKernelAt(out, most, settings.blocksize, (kernel, at) => {
     const layout = kernel.layOut(settings.blocksize, most, at);
+    // Engines copy into shared memory fast only between places with the same alignment, so a chunk is copied there as a whole.
     const room =
-      out !== undefined && out.length >= most
+      out !== undefined && out.length >= most && out.buffer instanceof ArrayBuffer
         ? out
         : kernel.memory.bytes.subarray(layout.chunk, layout.chunk + most);
     const length = putBlocks(data, settings, kernel, layout, room);

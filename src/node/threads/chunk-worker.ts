@@ -35,6 +35,7 @@ import {
   type DecodePlaces,
   type EncodeJob,
   FACTS,
+  nextPlace,
   openTargets,
   type ShardJob,
   type ThreadJob,
@@ -78,8 +79,8 @@ async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<T
     const chunk = native?.encode(data.slice(), options) ?? encodeInto(data, room, options);
     if (chunk.buffer !== output) room.set(chunk);
     facts.push(chunk.length);
-    from += length;
-    to += chunk.length;
+    from = nextPlace(from, length);
+    to = nextPlace(to, chunk.length);
   }
   return { buffers: [], facts: Float64Array.from(facts) };
 }

@@ -19,7 +19,7 @@ import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { newMark } from "../fs/fs-write.ts";
-import type { BloscChoice, EncodePiece } from "./thread-messages.ts";
+import { type BloscChoice, type EncodePiece, nextPlace } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** Bytes of items from which on a shard is passed to a thread. */
@@ -280,7 +280,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
       }
       new Uint8Array(this.#waiting.memory).set(data, this.#waiting.length);
       this.#waiting.pieces.push({ length, options, place, resolve, reject });
-      this.#waiting.length += length;
+      this.#waiting.length = nextPlace(this.#waiting.length, length);
       if (this.#waiting.length >= BATCH) this.#send();
     });
     return chunk.finally(() => {
@@ -307,7 +307,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
         this.#alone(data, options)
           .then((chunk) => resolve(putInto(place, chunk)))
           .catch(reject);
-        from += length;
+        from = nextPlace(from, length);
       }
     }
   }
@@ -322,7 +322,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     for (const [i, { place, resolve }] of pieces.entries()) {
       const made = at(facts, i);
       resolve(putInto(place, new Uint8Array(output, to, made)));
-      to += made;
+      to = nextPlace(to, made);
     }
     this.#free.put(memory);
     this.#free.put(output);

@@ -96,6 +96,11 @@ export interface ThreadReply {
   readonly error?: PackedError | undefined;
 }
 
+/** Where a piece of an {@link EncodeJob} or its chunk begins after one of `length` bytes: aligned, because engines copy aligned shared memory by words. */
+export function nextPlace(place: number, length: number): number {
+  return (place + length + 7) & ~7;
+}
+
 /** Number of {@link ThreadReply.facts} for each chunk. */
 export const FACTS = 4 as const;
 

@@ -137,6 +137,11 @@ export class ArrayWriter {
     return this.#pending[0]?.length ?? 0;
   }
 
+  /** About how many chunks, in all columns, the next superchunk needs before it is published. */
+  get #left(): number {
+    return (this.settings.superchunklen - this.#pendingChunks) * this.columns.length;
+  }
+
   /** Reads the chunks of the last commit with planned patches applied. */
   source(): ChunkSource {
     return this.#planned.of(this);
@@ -222,7 +227,7 @@ export class ArrayWriter {
       await this.#publisher.giveWay();
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded without a copy.
-        await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes))]);
+        await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes), this.#left)]);
         at += chunkBytes;
         continue;
       }
@@ -474,7 +479,7 @@ export class ArrayWriter {
   async #encodeBuffer(): Promise<void> {
     const chunks: BegunChunk[] = [];
     for (let i = 0; i < this.columns.length; i++)
-      chunks.push(await this.chunks.begin(i, this.buffer.column(i)));
+      chunks.push(await this.chunks.begin(i, this.buffer.column(i), this.#left));
     this.buffer.clear(!this.#maker.isHere);
     await this.#addChunk(chunks);
   }

@@ -350,7 +350,9 @@ export class SharedArray extends QueuedEditor {
     for (let at = 0; at < items.length; ) {
       at += buffer.take(at === 0 ? items : items.subarray(at)) * this.#rowBytes;
       if (buffer.room > 0 && at < items.length) continue;
-      for (const [i, chunks] of columns.entries()) chunks.push(await this.#chunks.begin(i, buffer.column(i)));
+      const left = (superchunklen - count) * columns.length;
+      for (const [i, chunks] of columns.entries())
+        chunks.push(await this.#chunks.begin(i, buffer.column(i), left));
       buffer.clear(!this.#maker.isHere);
       if (++count < superchunklen && at < items.length) continue;
       const made = await Promise.all(columns.map((chunks) => Promise.all(chunks.map(ready))));

@@ -41,6 +41,8 @@ export class ChunkMaker {
     throw new RangeError("prepare() was not awaited");
   };
   #digestLength = 0;
+  /** Chunks that a helper has and has not returned. */
+  #helping = 0;
 
   constructor(encoder: ChunkEncoder | undefined) {
     this.#encoding = new Encoding(encoder);
@@ -112,10 +114,13 @@ export class ChunkMaker {
     return { bytes, digest, nbytes };
   }
 
-  /** Begins a chunk for the next superchunk; at most as many run at a time as the encoder suggests. */
-  async begin(data: Uint8Array, typesize: number): Promise<BegunChunk> {
+  /**
+   * Begins a chunk for the next superchunk; at most as many run at a time as the encoder suggests. The superchunk needs `left` more
+   * chunks. A helper gets none of the last ones, so that it is not waited for.
+   */
+  async begin(data: Uint8Array, typesize: number, left: number): Promise<BegunChunk> {
     if (this.#encoding.helper !== undefined) {
-      const helped = this.#helped(data, typesize);
+      const helped = left > this.#helping ? this.#helped(data, typesize) : undefined;
       if (helped !== undefined) return helped;
       const own = this.next(data, typesize);
       // Lets the helper's answers arrive.
@@ -135,18 +140,21 @@ export class ChunkMaker {
   /** Lets a helper make a chunk from a copy of the data; undefined if none takes them. */
   #helped(data: Uint8Array, typesize: number): BegunChunk | undefined {
     const made = this.#encoding.helper?.offer(data, { ...this.#options, typesize }, (length) => {
+      this.#arena.align(); // the chunk comes from shared memory, which engines copy by words only so
       const room = this.#arena.reserve(length + this.#digestLength);
       this.#arena.keep(room.length);
       return room;
     });
     if (made === undefined) return undefined;
+    this.#helping++;
     const chunk = made.then((room) => {
       const bytes = room.subarray(0, room.length - this.#digestLength);
       const digest = room.subarray(bytes.length);
       digest.set(this.#digest(bytes));
       return { bytes, digest, nbytes: data.length };
     });
-    chunk.catch(() => undefined); // thrown where the chunk is needed
+    const noteEnd = (): void => void this.#helping--;
+    chunk.then(noteEnd, noteEnd); // an error is thrown where the chunk is needed
     return [chunk];
   }
 
@@ -267,9 +275,9 @@ export class ColumnChunks {
     return this.#owner.columns[column]?.itemSize ?? 1;
   }
 
-  /** Begins to encode a chunk for the next superchunk. */
-  begin(column: number, data: Uint8Array): Promise<BegunChunk> {
-    return this.#maker.begin(data, this.#itemSize(column));
+  /** Begins to encode a chunk for the next superchunk, which needs `left` more. */
+  begin(column: number, data: Uint8Array, left: number): Promise<BegunChunk> {
+    return this.#maker.begin(data, this.#itemSize(column), left);
   }
 
   /** Encodes a chunk for the next superchunk or patch. */
@@ -343,6 +351,11 @@ export class ChunkArena {
     this.#blocks.push(block);
     this.#at = 0;
     return block.subarray(0, length);
+  }
+
+  /** The next space begins at a multiple of 8 bytes. */
+  align(): void {
+    this.#at = (this.#at + 7) & ~7;
   }
 
   /** Keeps the first `length` bytes of the space reserved last. */

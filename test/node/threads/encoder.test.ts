@@ -293,7 +293,7 @@ it("a writer asks for a helper once most of its time goes into encoding, but not
       .mockImplementation(() => (now += calls++ % 2 === 0 ? other : encoding));
     try {
       for (let i = 0; i < 16; i++) {
-        await maker.begin(new Uint8Array(1 << 20), 8);
+        await maker.begin(new Uint8Array(1 << 20), 8, 99);
         maker.giveBack(maker.takeBlocks());
       }
     } finally {
@@ -301,6 +301,30 @@ it("a writer asks for a helper once most of its time goes into encoding, but not
     }
     expect(asked).toEqual(expected);
   }
+});
+
+it("a helper gets no chunk of a superchunk that is finished before it", async () => {
+  let offers = 0;
+  const waiting = new Promise<Uint8Array>(() => undefined);
+  const helper = {
+    offer: (): Promise<Uint8Array> => {
+      offers++;
+      return waiting;
+    },
+  };
+  const maker = new ChunkMaker({
+    parallel: 4,
+    parallelOf: () => 1,
+    encode: () => Promise.reject(new Error("not one by one")),
+    helperOf: () => helper,
+  });
+  await maker.prepare(SETTINGS);
+  const data = new Uint8Array(1 << 10);
+  const isHelped: boolean[] = [];
+  for (let left = 8; left > 0; left--) isHelped.push(Array.isArray(await maker.begin(data, 8, left)));
+  // With the fifth, the helper would have as many as are left.
+  expect(isHelped).toEqual([true, true, true, true, false, false, false, false]);
+  expect(offers).toBe(4);
 });
 
 /** Every object of a store. */
