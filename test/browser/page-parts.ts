@@ -202,7 +202,7 @@ export async function checkFilled(browser: Browser, url: string, outcome: Outcom
   const rows = await openTable(page, ".chunk-table");
   const states = rows.map((row) => row.at(-1));
   outcome.expect("filled chunks", states.includes("filled by a repair"), true);
-  outcome.expect("whole chunks", states.includes("whole"), true);
+  outcome.expect("whole chunks", states.includes("no damage found"), true);
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

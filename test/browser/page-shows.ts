@@ -149,10 +149,10 @@ async function damage(folder: string): Promise<void> {
 
 /** The table below the map has what `chunks` lists. */
 async function checkMap(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
-  for (const [archive, column] of [
-    ["daily.bcolz", "close"],
-    ["matrix", ""],
-    ["prices.blp", ""],
+  for (const [archive, column, verdict] of [
+    ["daily.bcolz", "close", /No checksums are stored/],
+    ["matrix", "", /, and \d+ checksums compared\.$/],
+    ["prices.blp", "", /, and \d+ checksums compared\.$/],
   ] as const) {
     const opened = await openArchive(join(folder, archive));
     const part = opened.kind === "table" ? opened.column(column) : opened;
@@ -198,6 +198,8 @@ async function checkMap(browser: Browser, url: string, folder: string, outcome: 
     );
     outcome.expect(`the map of ${archive}`, rows, expected.slice(0, rows.length));
     await page.waitForSelector('[data-checked="whole"]', PATIENCE);
+    const said = (await page.textContent(".good-note")) ?? "";
+    outcome.expect(`${archive}: what was checked: ${said}`, verdict.test(said), true);
     await page.focus(".map");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");

@@ -13,12 +13,15 @@ export function describeOutcome(
   path: string,
   show: (chunk: number) => void,
 ): HTMLElement[] {
-  const digest = digests === 0 ? "" : `, ${formatPlural(digests, "digest")} compared`;
-  const what = chunks === 1 ? "The chunk is" : `All ${formatPlural(chunks, "chunk")} are`;
+  const what = chunks === 1 ? "The chunk was" : `All ${formatPlural(chunks, "chunk")} were`;
+  const sums =
+    digests === 0
+      ? ". No checksums are stored, so a changed byte that still decodes is not found"
+      : `, and ${formatPlural(digests, "checksum")} compared`;
   const errors = findings.filter(({ severity }) => severity === "error").length;
   const parts: HTMLElement[] = [
     ok
-      ? h("p", { class: "good-note" }, `${what} whole: headers, sizes and payloads were checked${digest}.`)
+      ? h("p", { class: "good-note" }, `No damage found. ${what} decoded${sums}.`)
       : h("p", { class: "bad-note", role: "alert" }, `${formatPlural(errors, "error")} found.`),
   ];
   if (unchecked !== undefined) parts.push(h("p", { class: "note" }, `Not checked: ${unchecked}`));

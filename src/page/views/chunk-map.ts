@@ -294,7 +294,7 @@ export class ChunkMap {
 
 /** Colours of chunk health, for a legend. */
 export const HEALTH: readonly (readonly [name: string, css: string])[] = [
-  ["checked, whole", cssOf(WHOLE)],
+  ["no damage found", cssOf(WHOLE)],
   ["damaged", cssOf(DAMAGED)],
   ["missing", cssOf(MISSING)],
   ["filled by a repair", cssOf(FILLED)],

@@ -7,7 +7,7 @@ import type { ChunkData } from "./chunk-data.ts";
 /** Indexed by the state of a chunk. */
 export const STATES: readonly string[] = [
   "not checked",
-  "whole",
+  "no damage found",
   "damaged",
   "filled by a repair",
   "missing: its file is gone",
