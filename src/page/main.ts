@@ -94,6 +94,11 @@ class Page {
       if (event.dataTransfer !== null)
         void droppedFiles(event.dataTransfer).then((found) => this.#readFiles(found));
     });
+    byId("skip").addEventListener("click", (event) => {
+      // The address after # has the state.
+      event.preventDefault();
+      this.#main.focus();
+    });
     const side = byId("side");
     const menu = byId("menu");
     const setMenu = (isOpen: boolean): void => {

@@ -59,6 +59,8 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       });
     // It ends with 3, because rows are lost.
     superchunk("repair", "damaged", "filled", "--holes", "fill");
+    await writeFile(join(folder, "wide.csv"), `${"a name of a column ".repeat(10)},b\n1,2\n3,4\n`);
+    superchunk("create", "wide", "--from", "wide.csv");
     await writeFile(join(folder, "numbers.raw"), new Float64Array(1000));
     superchunk(
       "create",
@@ -322,6 +324,26 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
     await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
     true,
   );
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  const after = await page.evaluate(() => [document.activeElement?.id, location.hash.includes("daily")]);
+  outcome.expect("the first link goes to what is shown, and keeps the address", after, ["main", true]);
+  for (const [view, ready] of [
+    ["overview", ".snippet"],
+    ["chunks", "[data-listed]"],
+    ["plot", "[data-plotted]"],
+  ]) {
+    await page.goto(`${url}#archive=wide&view=${view}`);
+    await page.waitForSelector(`h1:text-is("wide")`, PATIENCE);
+    await page.waitForSelector(`${ready}`, PATIENCE);
+    const isInside = await page.evaluate(() => {
+      const main = document.querySelector("main");
+      return main !== null && main.scrollWidth <= main.clientWidth;
+    });
+    outcome.expect(`a long name of a column fits: ${view}`, isInside, true);
+  }
+  await page.goto(`${url}#archive=daily.bcolz&view=plot&first=10&end=50`);
+  await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
   await page.click('[data-view="chunks"]');
   await page.waitForSelector("[data-listed]", PATIENCE);
   await page.goBack();

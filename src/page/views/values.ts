@@ -105,6 +105,7 @@ class ValuesView {
       signal,
     );
     this.#table = table;
+    table.element.classList.toggle("mono", node.kind === "bytes");
     this.#place.style.setProperty("--rows", table.element.style.getPropertyValue("--rows"));
     this.#place.replaceChildren(table.element);
   }
