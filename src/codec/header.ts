@@ -172,7 +172,9 @@ export function encodeHeader(fields: HeaderFields): Uint8Array {
   const header = new Uint8Array(HEADER_LENGTH);
   header.set([BLOSC_VERSION, versionlz, flags, typesize]);
   const view = new DataView(header.buffer);
-  for (const [i, value] of [nbytes, blocksize, ctbytes].entries()) view.setUint32(4 + 4 * i, value, true);
+  view.setUint32(4, nbytes, true);
+  view.setUint32(8, blocksize, true);
+  view.setUint32(12, ctbytes, true);
   return header;
 }
 

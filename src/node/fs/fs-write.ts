@@ -72,32 +72,43 @@ const MIN_STAGED = 1 << 20;
 /** Size of the first buffer: clearing a larger one would take longer than writing a small file. */
 const FIRST_STAGED = 1 << 15;
 
-/** Two buffers of {@link STAGE} plus {@link BEHIND} bytes. */
 interface Stages {
   readonly buffers: readonly [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>];
   /** True if they begin at pages. */
   readonly isAligned: boolean;
+  /** True if chunks can be encoded in them, with {@link BEHIND} bytes after each. */
+  readonly hasKernel: boolean;
 }
 
 const idle: Stages[] = [];
 /** First buffers for reuse, because very many files are small. */
 const idleFirst: Uint8Array<ArrayBuffer>[] = [];
 
+/** Stages of a finished file; undefined if there are none, or none that has the kernel needed. */
+function takeIdle(needsKernel: boolean): Stages | undefined {
+  const at = idle.findIndex(({ hasKernel }) => hasKernel || !needsKernel);
+  return at < 0 ? undefined : idle.splice(at, 1)[0];
+}
+
 /**
  * WebAssembly memory, because only that is sure to begin at a page; other buffers begin wherever the allocator puts them. It
- * is the memory of a kernel, so that chunks are encoded where they are written from.
+ * is the memory of a kernel if chunks are encoded where they are written from. Others are smaller: the engine collects garbage more
+ * often if much memory is outside of its heap.
  */
-function takeStages(): Stages {
-  const kept = idle.pop();
-  if (kept !== undefined) return kept;
-  const length = STAGE + BEHIND;
+function makeStages(hasKernel: boolean): Stages {
+  const length = hasKernel ? STAGE + BEHIND : STAGE;
   try {
-    return { buffers: encodeIntoPlaces(length), isAligned: true };
+    return { buffers: hasKernel ? encodeIntoPlaces(length) : plainPlaces(), isAligned: true, hasKernel };
   } catch (error) {
     // A process may have a limited address space, and engines reserve much of it for each such memory.
     if (!(error instanceof RangeError || isSuperchunkError(error, "LIMIT"))) throw error;
-    return { buffers: [new Uint8Array(length), new Uint8Array(length)], isAligned: false };
+    return { buffers: [new Uint8Array(length), new Uint8Array(length)], isAligned: false, hasKernel };
   }
+}
+
+function plainPlaces(): Stages["buffers"] {
+  const { buffer } = new WebAssembly.Memory({ initial: (2 * STAGE) / 65_536 });
+  return [new Uint8Array(buffer, 0, STAGE), new Uint8Array(buffer, STAGE, STAGE)];
 }
 
 /** Writes one file from its start, through two stages: one is filled while the other is written. */
@@ -117,6 +128,8 @@ export class DirectWriter {
   /** The same file, open for direct writes. */
   #direct: FileHandle | undefined;
   #failure: { readonly error: unknown } | undefined;
+  /** Whether the source has asked for rooms, and so encodes in them. */
+  #needsKernel = false;
 
   /** `file` is new and open for writing, at `path`. */
   constructor(file: number, path: string, access: DirectAccess) {
@@ -128,6 +141,7 @@ export class DirectWriter {
   /** Memory for the next piece: in the stage, once there is one. */
   readonly rooms: PieceRooms = {
     take: (length) => {
+      this.#needsKernel = true;
       const end = this.#filled + length;
       if (this.#stages === undefined || end > this.#buffer.length) return undefined;
       return this.#buffer.subarray(this.#filled, end);
@@ -161,14 +175,11 @@ export class DirectWriter {
     if (this.#filled + length <= this.#buffer.length) return;
     const before = this.#buffer.subarray(0, this.#filled);
     const wanted = this.#filled + length;
-    if (wanted <= MIN_STAGED)
-      this.#buffer =
-        wanted <= FIRST_STAGED
-          ? (idleFirst.pop() ?? new Uint8Array(FIRST_STAGED))
-          : new Uint8Array(MIN_STAGED);
+    if (wanted <= FIRST_STAGED) this.#buffer = idleFirst.pop() ?? new Uint8Array(FIRST_STAGED);
     else {
-      this.#stages = takeStages();
-      [this.#buffer] = this.#stages.buffers;
+      this.#stages = takeIdle(this.#needsKernel);
+      if (wanted > MIN_STAGED) this.#stages ??= makeStages(this.#needsKernel);
+      this.#buffer = this.#stages?.buffers[0] ?? new Uint8Array(MIN_STAGED);
     }
     this.#buffer.set(before);
   }

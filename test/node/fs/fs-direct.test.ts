@@ -181,6 +181,28 @@ describe.skipIf(!isLinux)("a long file bypasses the cache", () => {
       expectSame(root, "x", bytes);
     }));
 
+  it("with an encoder's memory only if chunks are made there, and short files in the buffers of earlier ones", async () => {
+    vi.resetModules();
+    const fresh = await import("../../../src/node/fs/fs-store.ts");
+    // The memory of an encoder grows until the buffers fit in it.
+    const grow = vi.spyOn(WebAssembly.Memory.prototype, "grow");
+    await withStore(async (_, root) => {
+      const store = new fresh.FileStore(root);
+      const short = bytesOf(300_000);
+      await store.put("copied", inPieces(sample));
+      await store.put("short", inPieces(short));
+      expect(grow).not.toHaveBeenCalled();
+      const source = new RoomyPieces(sample);
+      await store.put("made", source);
+      expect(grow).toHaveBeenCalled();
+      expect(source.inRooms.filter((isUsed) => isUsed).length).toBeGreaterThan(5);
+      await store.put("again", inPieces(sample));
+      expectSame(root, "short", short);
+      for (const name of ["copied", "made", "again"]) expectSame(root, name, sample);
+      await store.close();
+    });
+  });
+
   it("in whole pages only, and several at a time without mixing them up", () =>
     withStore(async (store, root) => {
       const pieces: number[] = [];
