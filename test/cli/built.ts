@@ -1,16 +1,28 @@
-/** The package as it is installed, built into a folder from the current sources. */
-import { copyFileSync, symlinkSync } from "node:fs";
+/** The package as it is installed, built from the current sources. */
+import { copyFileSync, cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 
+/** `dist`, built once for all tests of a process. */
+let built: Promise<string> | undefined;
+
 /**
- * Builds the command and the entry `superchunk/node`, so that a stale `dist` cannot pass for the product. Resolves
+ * Puts the command and the entry `superchunk/node` into a folder, so that a stale `dist` cannot pass for the product. Resolves
  * with the path of the command.
  */
 export async function buildPackage(folder: string): Promise<string> {
+  built ??= buildAll();
+  cpSync(await built, join(folder, "dist"), { recursive: true });
   copyFileSync(join(repositoryRoot, "package.json"), join(folder, "package.json"));
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
+  return join(folder, "dist", "cli", "main.js");
+}
+
+async function buildAll(): Promise<string> {
+  const outdir = mkdtempSync(join(tmpdir(), "superchunk-dist-"));
+  process.once("exit", () => rmSync(outdir, { recursive: true, force: true }));
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
   // Each entry finds the workers next to it.
   const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"].flatMap((name) =>
@@ -25,7 +37,7 @@ export async function buildPackage(folder: string): Promise<string> {
       { in: sources("src", "node", "index.ts"), out: "src/node/index" },
       ...workers,
     ],
-    outdir: join(folder, "dist"),
+    outdir,
     bundle: true,
     platform: "node",
     format: "esm",
@@ -33,5 +45,5 @@ export async function buildPackage(folder: string): Promise<string> {
     target: "node20",
     logLevel: "silent",
   });
-  return join(folder, "dist", "cli", "main.js");
+  return outdir;
 }
