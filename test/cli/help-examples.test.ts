@@ -100,6 +100,11 @@ function localLine(line: string): string {
     .replace("--port 9000", "--port 0");
 }
 
+/** True if a line has a name of the world as a part of one of its paths. */
+function isNamed(name: string, line: string): boolean {
+  return line.split(/[\s"/=]+/).includes(name);
+}
+
 /** Runs a line in the shell; `serve` and `view` are interrupted once they serve. */
 function runShell(line: string): Promise<{ code: number | null; text: string }> {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
@@ -133,7 +138,7 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     // Only what the line names (for containers and lists also what they refer to): copying everything takes longer than
     // the example.
     for (const each of readdirSync(template))
-      if (local.includes(each) || name === "containers" || local.includes("list.txt"))
+      if (isNamed(each, local) || name === "containers" || local.includes("list.txt"))
         cpSync(join(template, each), join(work, each), { recursive: true });
     if (name === "columns")
       cpSync(join(template, "noted.bcolz"), join(work, "trades.bcolz"), { recursive: true });
