@@ -344,15 +344,7 @@ export class ZarrEdit extends QueuedEditor {
     await this.#putShape(shape, true);
     await this.#removeOutside(old.model, shape);
     // Clear the rest of the chunks that the new edge cuts.
-    for (const [d, length] of shape.entries()) {
-      const end = Math.min(at(old.shape, d), chunkEnd(old.model, d, length));
-      if (end > length && !shape.includes(0))
-        await old.fill(
-          shape.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
-          { signal },
-        );
-    }
-    await old.flush();
+    await fillBeyond(old, shape, old, signal);
   }
 
   async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
@@ -362,15 +354,7 @@ export class ZarrEdit extends QueuedEditor {
     // Leftovers of an interrupted writer would appear once the document counts them.
     await this.#removeOutside(target.model, shapeBefore);
     // Other writers may have left values after the edge.
-    for (const [d, length] of shapeBefore.entries()) {
-      const end = Math.min(at(shape, d), chunkEnd(model, d, length));
-      if (end > length && !shapeBefore.includes(0))
-        await target.fill(
-          shapeBefore.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
-          { signal },
-        );
-    }
-    await target.flush();
+    await fillBeyond(target, shapeBefore, { shape, model }, signal);
     await this.#putShape(shape, false);
   }
 
@@ -425,6 +409,24 @@ export class ZarrEdit extends QueuedEditor {
 }
 
 /** End of the chunk that contains the index; if a chunk begins at the index, the index itself. */
+/** Puts the fill value into the rest of the chunks that the edge of `shape` cuts, up to the end of a larger shape. */
+async function fillBeyond(
+  array: WritableZarrArray,
+  shape: readonly number[],
+  whole: Pick<WritableZarrArray, "shape" | "model">,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const [d, length] of shape.entries()) {
+    const end = Math.min(at(whole.shape, d), chunkEnd(whole.model, d, length));
+    if (end > length && !shape.includes(0))
+      await array.fill(
+        shape.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
+        { signal },
+      );
+  }
+  await array.flush();
+}
+
 function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
   const length = at(at(axes, d).lengths, 0);
   return Math.ceil(index / length) * length;

@@ -7,7 +7,6 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { create as createArray, edit as openWritable } from "../../src/node/edit.ts";
 import { STAGE } from "../../src/node/fs/fs-write.ts";
 import { open } from "../../src/node/index.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { bundleWriting } from "./bundle.ts";
@@ -73,8 +72,10 @@ test.each([
     // The lock of the dead process is taken over, and what it left is removed.
     const writer = await openWritable(path, { threads: 0 });
     await writer.compact();
-    expect((await (writer as WritableArray).verify()).findings).toEqual([]);
     await writer.close();
+    const compacted = (await open(path, { threads: 0 })) as ArrayArchive;
+    expect((await compacted.verify()).findings).toEqual([]);
+    await compacted.close();
     const files = fs.readdirSync(join(path, "data"));
     expect(files.sort()).toEqual(
       Array.from(

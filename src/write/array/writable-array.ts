@@ -5,7 +5,7 @@
  */
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
-import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
 import { requireOneName } from "../../archive/places/journal.ts";
 import { readGeneration } from "../../archive/places/layout-files.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
@@ -259,11 +259,6 @@ export class WritableArray extends Editable {
 
   override getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
     return this.#read((array) => array.getBytes(selection, options));
-  }
-
-  /** Commits what waits, then reads and checks everything. */
-  verify(options: LongOptions = {}): Promise<VerifyReport> {
-    return this.#read((array) => array.verify(options));
   }
 
   /**

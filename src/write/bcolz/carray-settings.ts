@@ -9,6 +9,7 @@ import { memberText } from "../../format/json.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { putRow } from "../../values/item-bytes.ts";
 import { checkWhole } from "../bloscpack/bloscpack-options.ts";
+import { checkChunkRoom } from "../layout/settings.ts";
 
 /** Complete settings. */
 export interface CarraySettings {
@@ -22,7 +23,6 @@ export interface CarraySettings {
   readonly dflt: JsonValue;
 }
 
-const MAX_CHUNK = 0x7fff_ffff - 16;
 const MAX_TYPESIZE = 255;
 
 /** Refuses dtypes that a carray which bcolz can open cannot hold. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
@@ -80,13 +80,7 @@ export function chooseChunklen(expectedlen: number, rowBytes: number): number {
 
 /** Checks that Blosc can hold chunks of this length. Throws `BAD_ARGUMENT`, `LIMIT`. */
 export function checkChunklen(chunklen: number, rowBytes: number): number {
-  checkWhole("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER);
-  if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
-  throw new SuperchunkError(
-    "LIMIT",
-    `a chunk of ${chunklen} rows has ${chunklen * rowBytes} bytes, but Blosc holds at most ${MAX_CHUNK}; choose fewer rows for each chunk`,
-    { field: "chunklen", expected: Math.floor(MAX_CHUNK / rowBytes), found: chunklen },
-  );
+  return checkChunkRoom(checkWhole("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER), rowBytes);
 }
 
 /** One row of the default value, which is a value for the item or nested lists for the row. Throws `BAD_ARGUMENT`. */

@@ -139,12 +139,7 @@ export function settleSettings(
     options.chunkLength ?? before?.chunklen ?? chooseChunklen(base, expectedlen, options.optimize),
     1,
   );
-  if (chunklen * largest > MAX_CHUNK)
-    throw new SuperchunkError(
-      "LIMIT",
-      `a chunk of ${chunklen} rows has ${chunklen * largest} bytes, but Blosc holds at most ${MAX_CHUNK}; choose fewer rows for each chunk`,
-      { field: "chunklen", expected: Math.floor(MAX_CHUNK / largest), found: chunklen },
-    );
+  checkChunkRoom(chunklen, largest);
   const kept = options.chunkLength === undefined ? before?.superchunklen : undefined;
   const superchunklen = count(
     "superchunklen",
@@ -273,6 +268,16 @@ export function storageOf(settings: ArraySettings): JsonObject {
       writeFeatures: [...(settings.zarr ? [ZARR_FEATURE] : []), ...(settings.shared ? [SHARED_FEATURE] : [])],
     },
   };
+}
+
+/** Checks that Blosc can hold chunks of so many rows, and returns their number. Throws `LIMIT`. */
+export function checkChunkRoom(chunklen: number, rowBytes: number): number {
+  if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
+  throw new SuperchunkError(
+    "LIMIT",
+    `a chunk of ${chunklen} rows has ${chunklen * rowBytes} bytes, but Blosc holds at most ${MAX_CHUNK}; choose fewer rows for each chunk`,
+    { field: "chunklen", expected: Math.floor(MAX_CHUNK / rowBytes), found: chunklen },
+  );
 }
 
 function count(field: string, value: number, least: number): number {

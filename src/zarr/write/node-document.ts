@@ -71,13 +71,14 @@ export async function addDocument(store: WritableStore, path: string, document: 
   await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
 }
 
+function dropCopies(copies: Map<string, JsonInput>, name: string): void {
+  for (const each of [...copies.keys()])
+    if (each === name || each.startsWith(`${name}/`)) copies.delete(each);
+}
+
 /** Hides a node and everything below it from readers. Its chunks still exist. */
 export async function removeDocument(store: WritableStore, path: string): Promise<void> {
-  const drop = (copies: Map<string, JsonInput>, name: string): void => {
-    for (const each of [...copies.keys()])
-      if (each === name || each.startsWith(`${name}/`)) copies.delete(each);
-  };
-  await updateCopies(store, path, drop, true);
+  await updateCopies(store, path, dropCopies, true);
   await store.delete(joinKey(path, DOCUMENT));
   await store.sync?.([]);
 }
@@ -236,8 +237,7 @@ export async function joinHierarchy(
   await collectNodes(store, path, below, options);
   const change = (copies: Map<string, JsonInput>, name: string): void => {
     const above = path.slice(0, path.length - name.length);
-    for (const each of [...copies.keys()])
-      if (each === name || each.startsWith(`${name}/`)) copies.delete(each);
+    dropCopies(copies, name);
     for (const [node, document] of [...nodes, ...below])
       if (node.startsWith(above)) copies.set(node.slice(above.length), copyOf(document));
     const sorted = [...copies].sort(([a], [b]) => (a < b ? -1 : 1));
