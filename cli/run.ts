@@ -25,7 +25,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   const context = new Context(io, argv);
   try {
     const asked = misspelt(argv) ?? argv;
-    const program = await buildProgram(context, asked[0]);
+    const program = await buildProgram(context, asked);
     await program.parseAsync([...asked], { from: "user" });
     await context.out.flush();
     return context.exitCode;
@@ -91,17 +91,19 @@ async function reportJson(error: unknown, context: Context): Promise<void> {
 }
 
 /** The parser's message as one line, and the command that shows the help. */
-function usageLine(text: string, { commands }: Command): string {
+function usageLine(text: string, { commands }: Command, argv: readonly string[]): string {
   const line = text
     .trim()
     .replace(/^error: (?:command-argument )?/, "")
     .replace(/\s*\n\s*/g, " ");
-  // If a command was named, only that one is loaded.
-  const [named] = commands.length === 1 ? commands : [];
+  const named = commands.find((each) => [each.name(), ...each.aliases()].includes(argv[0] ?? ""));
   const help = named === undefined ? "superchunk --help" : `superchunk ${named.name()} --help`;
   const [, path] = /^unknown command '(.*[./\\].*)'$/.exec(line) ?? [];
   if (path !== undefined)
     return `superchunk: "${path}" is not a command. To see what is there: superchunk info ${path}`;
+  const greedy = named?.options.find(({ variadic, long = "" }) => variadic && argv.includes(long));
+  if (greedy !== undefined && line.startsWith("missing required argument"))
+    return `superchunk: ${line}; ${greedy.long} takes all words that follow it, so give it last. See "${help}".`;
   return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "${help}".`;
 }
 
@@ -110,7 +112,7 @@ function debugText(error: Error): string {
   return `${error.stack ?? error.message}${cause}`;
 }
 
-async function buildProgram(context: Context, first: string | undefined): Promise<Command> {
+async function buildProgram(context: Context, argv: readonly string[]): Promise<Command> {
   const program = new Command("superchunk")
     .description(
       "Read Bloscpack, BLZ, bcolz and superchunk archives, and convert them to Zarr v3 without recompressing.",
@@ -122,14 +124,14 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     .configureOutput({
       writeOut: (text) => void context.out.text(text),
       writeErr: (text) => void context.io.stderr.write(context.hide(text)),
-      outputError: (text, write) => write(`${printable(context.hide(usageLine(text, program)))}\n`),
+      outputError: (text, write) => write(`${printable(context.hide(usageLine(text, program, argv)))}\n`),
     })
     .hook("preAction", (_, command) => {
       context.allow = command.opts<{ readonly allow?: readonly string[] }>().allow;
       context.subject = command.args[0];
     })
     .configureHelp({ subcommandTerm: (command) => [command.name(), ...command.aliases()].join(", ") });
-  for (const add of await loadCommands(first)) add(program, context);
+  for (const add of await loadCommands(argv[0])) add(program, context);
   // Last, so that the help lists it in the last group.
   return program.helpCommand("help [command]", "print the help of a command");
 }

@@ -56,7 +56,7 @@ export async function readFilesFrom(list: string | undefined, context: Context):
 export function noPaths(command: string): SuperchunkError {
   return wrongUse(
     "path",
-    `${command} needs a path, or --files-from LIST with some; see "superchunk ${command} --help"`,
+    `${command} needs a path (before --allow), or --files-from LIST with some; see "superchunk ${command} --help"`,
   );
 }
 

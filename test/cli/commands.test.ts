@@ -517,6 +517,20 @@ describe("wrong usage", () => {
     expect((await runCli(["inf", "x"])).err).toBe(
       `superchunk: unknown command 'inf' (Did you mean info?) See "superchunk --help".\n`,
     );
+    expect((await runCli(["completion", "tcsh"])).err).toContain('See "superchunk completion --help".');
+  });
+
+  it("says that an option took the path as one more of its values", async () => {
+    for (const argv of [
+      ["cat", "--allow", ".", "refs.json"],
+      ["convert", "--allow", ".", "refs.json", "out.zarr"],
+    ])
+      expect((await runCli(argv)).err).toContain(
+        "'; --allow takes all words that follow it, so give it last. See",
+      );
+    expect((await runCli(["verify", "--allow", ".", "refs.json"])).err).toContain(
+      "verify needs a path (before --allow), or --files-from LIST",
+    );
   });
 
   it("prints the error on stdout too with --json", async () => {
