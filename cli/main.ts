@@ -14,6 +14,11 @@ setMaxListeners(1000);
 const typed = process.argv.slice(2);
 if (typed.length === 1 && ["--version", "-V"].includes(typed[0] ?? "")) {
   const { readVersion } = await import("./version.ts");
+  process.stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE") return; // the reader of the pipe has gone
+    process.stderr.write(`superchunk: stdout: ${message}\n`);
+    process.exitCode = 1;
+  });
   process.stdout.write(`${readVersion()}\n`);
 } else await main();
 

@@ -19,7 +19,7 @@ export function addResize(program: Command, context: Context): void {
   program
     .command("resize")
     .description("change the number of rows of an array or a table: cut rows off, or append default values")
-    .argument("<path>", "folder of an array or a table")
+    .argument("<path>", "folder of an array or a table, or Bloscpack file of an array")
     .argument("<rows>", "the new number of rows, or a whole shape such as 100,3", parseShape)
     .option(
       "--dry-run",

@@ -80,7 +80,8 @@ export async function openParquet(
     });
   } catch (cause) {
     if (cause instanceof SuperchunkError || signal?.aborted === true) throw cause;
-    const reason = cause instanceof TypeError ? "; look for another copy" : `: ${(cause as Error).message}`;
+    const isJs = cause instanceof TypeError || cause instanceof RangeError;
+    const reason = isJs ? "; look for another copy" : `: ${(cause as Error).message}`;
     throw new SuperchunkError("BAD_FIELD", `this is not a whole Parquet file${reason}`, { path, cause });
   }
 }

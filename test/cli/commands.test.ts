@@ -113,6 +113,7 @@ describe("info", () => {
       const { code, err } = await runCli(["info", join(folder, name)]);
       expect([name, code]).toEqual([name, 1]);
       expect(err).toContain(`superchunk: ${join(folder, name)}: ${reason}`);
+      expect((await runCli(["repair", join(folder, name), join(folder, "never")])).err).toBe(err);
     }
   });
 

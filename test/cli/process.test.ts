@@ -136,6 +136,12 @@ describe("the process", () => {
     expect([code, err]).toEqual([0, ""]);
   });
 
+  it("prints its version, and ends quietly if nobody reads it", async () => {
+    const child = start("--version");
+    child.stdout.destroy();
+    expect(await end(child)).toMatchObject({ code: 0, err: "" });
+  });
+
   it("ends with 130 on SIGINT", async () => {
     const child = start("cat", repeatArray("stopped", 150));
     child.stdout.once("data", () => child.kill("SIGINT"));

@@ -57,6 +57,7 @@ it("Zarr is neither served nor virtualized as an archive, and is distinguished f
 it("what a newcomer types first is answered with what to type instead", async () => {
   const array = at("array");
   writeFileSync(at("a.parquet"), `PAR1${"\0".repeat(50)}PAR1`);
+  writeFileSync(at("0.parquet"), "");
   for (const [argv, code, text] of [
     [[array], 2, `"${array}" is not a command. To see what is there: superchunk info ${array}`],
     [["info", "-"], 1, "write it to a file first"],
@@ -64,12 +65,13 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["convert", array, at("b.zarr"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
+    [["create", at("b"), "--from", at("0.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {
     const failed = await runCli(argv);
     expect([argv[0], failed.code, failed.err]).toEqual([argv[0], code, expect.stringContaining(text)]);
   }
   expect((await runCli(["cat", array, "--json", "--head", "2"])).out).toBe("[\n0,\n0\n]\n");
-  expect(readdirSync(folder).sort()).toEqual(["a.parquet", "array"]);
+  expect(readdirSync(folder).sort()).toEqual(["0.parquet", "a.parquet", "array"]);
 });
 
 it("an error names the path also where the library does not know it", async () => {

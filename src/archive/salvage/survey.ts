@@ -13,6 +13,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { explainNoArchive } from "../open/no-archive.ts";
 import { FILLED, isNumpy, metadataObject, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";
 import { isFlaw } from "./chunk-check.ts";
@@ -59,11 +60,10 @@ export async function surveyArchive(
   if (parts.has("__rootdirs__") || (parts.has("__attrs__") && (await hasColumnFolders(store, path, parts))))
     return surveyTable(store, path, [...parts], options);
   if (path !== "" && (await store.stat(path)) !== undefined) return surveyFile(store, path, options);
+  if (parts.size === 0) throw await explainNoArchive(store, path, undefined, options);
   throw new SuperchunkError(
-    parts.size === 0 ? "NOT_FOUND" : "UNSUPPORTED",
-    parts.size === 0
-      ? "no such file or folder"
-      : 'the folder is not an archive, nor what is left of one; "superchunk ls" lists the archives inside a folder',
+    "UNSUPPORTED",
+    'the folder is not an archive, nor what is left of one; "superchunk ls" lists the archives inside a folder',
     { path: store.describe(path) },
   );
 }

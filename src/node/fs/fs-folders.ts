@@ -188,7 +188,7 @@ export class Folders {
       if (this.find(above) !== real) continue;
       throw new SuperchunkError(
         "UNSAFE_PATH",
-        `a symbolic link forms a loop, back to ${this.describe(above)}; name what is meant without it`,
+        `a symbolic link forms a loop, back to ${this.describe(above)}; give the path without it`,
         { path: this.describe(folder) },
       );
     }
