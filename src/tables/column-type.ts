@@ -108,7 +108,7 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
       if (list.length !== length)
         throw new SuperchunkError(
           "UNSUPPORTED",
-          `the lists of column "${name}" are not of one length; name the other columns with --column`,
+          `the lists of column "${name}" are not of one length; name the other columns with {columns}`,
           { path, field: name },
         );
       if (isOpen(type.item)) list.forEach(item.see);
@@ -324,7 +324,7 @@ export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
 export function noCounterpart(name: string, what: string, path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `column "${name}" is ${what}, which no column of an archive holds; name the others with --column`,
+    `column "${name}" is ${what}, which no column of an archive holds; name the others with {columns}`,
     { path, field: name },
   );
 }

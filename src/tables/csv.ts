@@ -327,7 +327,7 @@ function lookAt(look: Look, text: string, record: number, lineOf: Records["lineO
   } else odd.time ??= where("which is not a date or time");
   if (text.length < 6 && TRUTH.test(text)) counts.bool++;
   if (text.charCodeAt(text.length - 1) === 0)
-    odd.zero ??= where("whose last zero numpy strings lose; to drop it, give the type (--dtype)");
+    odd.zero ??= where("whose last zero numpy strings lose; to drop it, give the type ({dtype})");
   if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 

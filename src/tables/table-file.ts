@@ -264,7 +264,7 @@ function valueTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   const isMonths = to.kind === "datetime" && (to.unit === "Y" || to.unit === "M");
   const [own, wanted] = [ATTOSECONDS[from.unit], isMonths ? 10n ** 15n : ATTOSECONDS[to.unit]];
   if (own === undefined || wanted === undefined)
-    throw refuse("has units that cannot be turned into one another; leave the column out (--column)");
+    throw refuse("has units that cannot be turned into one another; leave the column out ({columns})");
   const [length, unit] = [own * BigInt(from.scale), isMonths ? wanted : wanted * BigInt(to.scale)];
   return (value) => {
     if (typeof value !== "number" && typeof value !== "bigint") return value;
@@ -330,7 +330,7 @@ function nothingOf({ kind }: DType): unknown {
   if (kind === "datetime" || kind === "timedelta") return "NaT";
   if (kind === "bytes" || kind === "unicode") return "";
   const isNumber = ["int", "uint", "bool"].includes(kind);
-  const advice = `fill it; create can ${isNumber ? "make the column a float (--dtype), or " : ""}leave it out (--column)`;
+  const advice = `fill it; create can ${isNumber ? "make the column a float ({dtype}), or " : ""}leave it out ({columns})`;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `the value is missing, and ${kind} has no value for that; ${advice}`,

@@ -678,6 +678,16 @@ it.each(FORMATS)(
   },
 );
 
+it("messages of the library name options of the library, not of the command", async () => {
+  const folder = temporaryFolder();
+  const [source, out] = [join(folder, "a"), join(folder, "a.zarr")];
+  await (await createAt(source, { dtype: "int32", data: [1] })).close();
+  await convertAt(source, out);
+  expect((await rejectionOf(convertAt(source, out, { resume: true }))).message).toContain("{resume: true}");
+  const nothing = createAt(join(folder, "b"), { dtype: "int32", data: null });
+  expect((await rejectionOf(nothing)).message).toContain("not as null");
+});
+
 it("a Zarr array without dimensions refuses rows", async () => {
   const array = await create(new MemoryStore(), "z", { format: "zarr", dtype: "int32", shape: [] });
   expect(await rejectionOf(array.append([1]))).toMatchObject({ code: "BAD_ARGUMENT" });

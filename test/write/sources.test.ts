@@ -8,6 +8,7 @@ import { JsonFloat } from "../../src/format/json-float.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { readRows } from "../../src/write/rows/rows.ts";
 
 async function made(dtype: unknown, options: object = {}): Promise<WritableArray> {
   return createArray(new MemoryStore(), "", {
@@ -69,6 +70,12 @@ describe("the same rows, in every form", () => {
     const source = make();
     await array.append((typeof source === "function" ? source() : source) as Int32Array);
     expect(await valuesOf(array)).toEqual([...MANY]);
+  });
+
+  test("a list of one row takes memory for one row only", async () => {
+    const facts = { dtype: parseDType("<i4", ""), rowShape: [] };
+    for await (const piece of readRows([7], facts))
+      expect([...piece, piece.buffer.byteLength]).toEqual([7, 0, 0, 0, 4]);
   });
 
   test("big-endian arrays take the same values", async () => {

@@ -54,7 +54,7 @@ async function nothingThere(
       },
     );
   const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
-  const what = isEmpty ? "the folder is empty, so there is no archive in it" : "no such file or folder";
+  const what = isEmpty ? "the folder is empty; expected an archive" : "no such file or folder";
   const reason = store.explainAbsence?.();
   if (reason !== undefined) return new SuperchunkError("NOT_FOUND", `${what}: ${reason}`, where);
   return new SuperchunkError("NOT_FOUND", what, where);

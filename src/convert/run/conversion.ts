@@ -229,7 +229,7 @@ export class Conversion {
     if (isTaken && resume && !record.isResumed)
       throw conflict(
         store.describe(root),
-        "found no unfinished conversion to --resume; the destination was finished, or something else made it",
+        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it",
       );
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));

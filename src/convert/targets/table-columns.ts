@@ -128,7 +128,7 @@ function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): 
   if (scale === DAILY_SCALE) return prices;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `a price of 1 is stored as ${scale} in this table; only thousandths become decimals or doubles: leave out --prices`,
+    `a price of 1 is stored as ${scale} in this table; only thousandths become decimals or doubles: leave out {prices}`,
     { path: name, field: "prices", expected: DAILY_SCALE, found: scale },
   );
 }

@@ -78,8 +78,8 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
       throw new SuperchunkError(
         "UNSUPPORTED",
         code === "EXDEV"
-          ? "hard links cannot lead to another file system; link on the archive's own, or use --link symbolic or --link copy"
-          : `this file system makes no hard links (${code}); use --link symbolic or --link copy`,
+          ? `hard links cannot lead to another file system; link on the archive's own, or use {link: "symbolic"} or {link: "copy"}`
+          : `this file system makes no hard links (${code}); use {link: "symbolic"} or {link: "copy"}`,
         { path: describe(from), found: code, cause: error },
       );
     }

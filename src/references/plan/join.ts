@@ -204,7 +204,7 @@ function joinLinked(node: string, arrays: readonly LinkedArray[]): ArchiveArray 
   return joinedArray(node, document, first.job, parts, first.sampledBytes);
 }
 
-const OTHERWISE = "refer to the chunks one by one, without --shards, or convert by copying";
+const OTHERWISE = "refer to the chunks one by one, without {shards: true}, or convert by copying";
 
 function assertSameShards(first: ArrayJob, job: ArrayJob): void {
   const [expected, found] = [shardsOf(first), shardsOf(job)];

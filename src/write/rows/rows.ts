@@ -132,7 +132,7 @@ async function* readItems(source: unknown, facts: RowFacts): AsyncGenerator<Uint
     yield await joinColumns(columns, facts.dtype);
     return;
   }
-  const batch = new RowBatch(facts);
+  const batch = new RowBatch(facts, Array.isArray(source) ? source.length : Number.POSITIVE_INFINITY);
   for await (const part of iterate(source)) {
     const raw = itemsOf(part, facts);
     if (raw === undefined) {
@@ -156,7 +156,7 @@ function iterate(source: unknown): AsyncIterable<unknown> | Iterable<unknown> {
   }
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `rows are given as typed arrays, bytes, lists, iterables or streams, not as ${typeof source}; give a single row as [row]`,
+    `rows are given as typed arrays, bytes, lists, iterables or streams, not as ${source === null ? "null" : typeof source}; give a single row as [row]`,
     { field: "source", found: typeof source },
   );
 }
@@ -175,20 +175,20 @@ async function* readStream(stream: ReadableStream<unknown>): AsyncGenerator<unkn
 class RowBatch {
   readonly #facts: RowFacts;
   readonly #rowBytes: number;
+  readonly #rows: number;
   #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(0);
   #filled = 0;
 
-  constructor(facts: RowFacts) {
+  /** @param most number of rows that come, if known: a list of one row needs no more memory than that row */
+  constructor(facts: RowFacts, most: number) {
     this.#facts = facts;
     this.#rowBytes = elementsOf(facts.rowShape) * facts.dtype.itemSize;
+    this.#rows = Math.max(1, Math.min(most, Math.floor(BATCH_BYTES / Math.max(1, this.#rowBytes))));
   }
 
   /** Adds a row; returns the collected bytes once they are enough. */
   add(value: unknown): Uint8Array | undefined {
-    if (this.#bytes.length === 0)
-      this.#bytes = new Uint8Array(
-        Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, this.#rowBytes))) * this.#rowBytes,
-      );
+    if (this.#bytes.length === 0) this.#bytes = new Uint8Array(this.#rows * this.#rowBytes);
     const { dtype, rowShape } = this.#facts;
     putRow(new DataView(this.#bytes.buffer), this.#filled, dtype, rowShape, value);
     this.#filled += this.#rowBytes;
