@@ -56,7 +56,8 @@ function probe(src: usize, length: usize): u32 {
   const bound = src + limit - 1;
   const lastStart = src + limit - TAIL;
   memory.fill(PROBE_TABLE, 0, 2 << PROBE_BITS);
-  let at = src;
+  // The first place has none before it, and its entry is the 0 that is there.
+  let at = src + 1;
   let cost: usize = 1;
   // The bytes before the first place are literals, too.
   let anchor = src - HEAD;
@@ -67,7 +68,7 @@ function probe(src: usize, length: usize): u32 {
     store<u16>(slot, <u16>(at - src), PROBE_TABLE);
     const differs = load<u64>(candidate) ^ bytes;
     // Five equal bytes, at least.
-    if (((differs & 0xff_ffff_ffff) | <u64>(candidate == at)) != 0) {
+    if (differs << 24 != 0) {
       at++;
       continue;
     }

@@ -75,8 +75,7 @@ export function putLastLiterals(to: usize, limit: usize, literals: usize, litera
  */
 const HEAD_BITS: u32 = 15;
 const HEADS_LENGTH: usize = 4 << HEAD_BITS;
-/** By the lowest 16 bits of an address: the distance back to the next position of its chain; 0: none. 128 KiB. */
-const CHAIN_LENGTH: usize = 2 << 16;
+// By the lowest 16 bits of an address, after the heads: the distance back to the next position of its chain; 0: none. 128 KiB.
 let startFound: usize = 0;
 let distanceFound: usize = 0;
 
@@ -119,22 +118,23 @@ function widestMatch(
   let from = <usize>load<u32>(headOf(work, bytes));
   let best = least;
   let longest: usize = 0;
-  // However far it extends backwards, a longer match contains these two bytes.
-  let end = best - 1 - reach;
-  let bytesThere = load<u16>(at + end);
+  // However far it extends backwards, a longer match contains these four bytes.
+  let end = max(best, reach + 3) - 3 - reach;
+  let bytesThere = load<u32>(at + end);
   const lowest = src + max(place, MAX_DISTANCE) - MAX_DISTANCE;
   while (from >= lowest) {
-    if (load<u16>(from + end) == bytesThere) {
+    if (load<u32>(from + end) == bytesThere) {
       if (load<u32>(from) == bytes) {
         const forward = MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
         const most = min(reach, from - src);
-        let backward: usize = 0;
-        while (backward < most && load<u8>(from - backward - 1) == load<u8>(at - backward - 1)) backward++;
+        // Eight at once, because no processor can predict how many are equal.
+        let backward = min(most, <usize>(clz(load<u64>(from - 8) ^ load<u64>(at - 8)) >> 3));
+        if (backward == 8) while (backward < most && load<u8>(from - backward - 1) == load<u8>(at - backward - 1)) backward++;
         const length = backward + forward;
         if (length > best) {
           best = length;
-          end = best - 1 - reach;
-          bytesThere = load<u16>(at + end);
+          end = max(best, reach + 3) - 3 - reach;
+          bytesThere = load<u32>(at + end);
           longest = length;
           distanceFound = at - from;
           startFound = place - backward;
@@ -156,7 +156,8 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
   let to = dst;
   let anchor: usize = 0;
   if (srcLength > LAST_START) {
-    memory.fill(work, 0, HEADS_LENGTH + CHAIN_LENGTH);
+    // Chains are read only where this call has written.
+    memory.fill(work, 0, HEADS_LENGTH);
     const attempts = 1 << max<i32>(<i32>level - 1, 2);
     const last = srcLength - LAST_START;
     const matchEnd = end - LAST_LITERALS;
@@ -167,7 +168,8 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
       inserted = place;
       let length = widestMatch(src, place, place, matchEnd, MIN_MATCH - 1, attempts, work);
       if (length == 0) {
-        place++;
+        // Longer steps after many bytes without a match; a later one is extended backwards.
+        place += 1 + ((place - anchor) >> 7);
         continue;
       }
       let start = place;
