@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser } from "playwright-core";
 import { openArchive, serveView } from "superchunk/node";
@@ -109,6 +109,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
+      await outcome.attempt("references", () => checkReferences(browser, served.url, outcome));
       await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
       await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
       await outcome.attempt("a terabyte", () => checkVast(browser, served.url, outcome));
@@ -477,6 +478,40 @@ async function checkAddress(browser: Browser, url: string, outcome: Outcome): Pr
   await page.waitForSelector(".facts:has-text('float64')", PATIENCE);
   outcome.expect("troubles", troubles, []);
   await page.close();
+}
+
+/** A set of references, dropped with what it refers to: by an address elsewhere, and by one relative to the set. */
+async function checkReferences(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-set-"));
+  await cp(join(corpusFolder, TABLE), join(folder, "daily.bcolz"), { recursive: true });
+  const command = [join(repositoryRoot, "build", "cli", "main.js"), "virtualize", "daily.bcolz", "set.json"];
+  execFileSync(process.execPath, command, { cwd: folder, stdio: "ignore" });
+  const set = await readFile(join(folder, "set.json"), "utf8");
+  await writeFile(join(folder, "moved.json"), set.replaceAll(`${folder}/`, "/elsewhere/"));
+  await writeFile(join(folder, "near.json"), set.replaceAll(`file://${folder}/`, "./"));
+  await writeFile(join(folder, "other.json"), "{}");
+  const { page, troubles } = await newPage(browser);
+  await page.goto(url);
+  await page.waitForSelector("#tree a", PATIENCE);
+  await page.setInputFiles("#folder", folder);
+  const rows: string[] = [];
+  for (const name of ["daily.bcolz", "moved.json", "near.json", "set.json"]) {
+    await page.waitForSelector(`#tree a:has-text("${name}")`, PATIENCE);
+    const state = new URLSearchParams({ archive: `${basename(folder)}/${name}`, view: "values" });
+    await page.evaluate((hash) => {
+      location.hash = hash;
+    }, state.toString());
+    await page.waitForSelector(`h1:has-text("${name}")`, PATIENCE);
+    await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+    const row = (await page.locator(".cells tbody tr").first().textContent()) ?? "";
+    const known = rows.at(0) ?? row;
+    rows.push(row);
+    outcome.expect(`the first row of ${name}`, row, known);
+  }
+  outcome.expect("what is not a set", await page.locator("#tree a:has-text('other.json')").count(), 0);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+  await rm(folder, { recursive: true, force: true });
 }
 
 /** The page as one file, opened from a disk: it reads the chosen files, and makes no requests. */

@@ -46,6 +46,13 @@ function makeObjects(): Map<string, Uint8Array> {
 export async function serveVast(): Promise<TestServer> {
   const objects = makeObjects();
   const server = await serveObjects(objects);
+  const [document, chunk] = ["zarr.json", "c/0"].map((name) => objects.get(`vast.zarr/${name}`));
+  const shape = [CHUNK];
+  const set = {
+    "zarr.json": JSON.stringify({ ...JSON.parse(new TextDecoder().decode(document)), shape }),
+    "c/0": [`${server.url}/vast.zarr/c/0`, 0, chunk?.length],
+  };
+  objects.set("set.json", new TextEncoder().encode(JSON.stringify({ version: 1, refs: set })));
   server.intercept = (request, response) => {
     const key = decodeURIComponent(request.url ?? "").replace("/base dir/", "");
     response.setHeader("access-control-allow-origin", "*");
@@ -126,6 +133,11 @@ export async function checkVast(browser: Browser, url: string, outcome: Outcome)
         }
         await page.close();
       }
+    // References to objects of the same server.
+    const { page } = await showVast(browser, url, server, ["set.json", "values&row=5", ".cells td"]);
+    const cell = await page.evaluate(() => document.querySelector(".cells td")?.textContent);
+    outcome.expect("a value that is referred to", Number(cell), 5 / 4);
+    await page.close();
   } finally {
     await server.close();
   }

@@ -89,12 +89,10 @@ export class Sources {
       return;
     }
     if (source.kind === "files") {
-      const { BlobStore } = await import("../../store/blob.ts");
-      const store = new BlobStore(source.files);
-      const { findReadables } = await import("../../open/find-readables.ts");
-      for await (const found of findReadables(store, "", { signal: watch.signal })) {
+      const { findDropped } = await import("./dropped.ts");
+      for await (const { found, openIt } of findDropped(source.files, openAt, watch.signal)) {
         const entry = entryOf(found, found.path === "" ? "/" : found.path);
-        this.#places.set(entry.name, () => openAt(store, found.path, entry.kind !== undefined));
+        this.#places.set(entry.name, openIt);
         yield entry;
       }
       return;
@@ -110,10 +108,13 @@ export class Sources {
     url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
     const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
     const shown = name === "" ? url.host : name;
-    this.#places.set(shown, () => openAt(store, name));
+    // Sets of references may read the server that they are on.
+    const allow = [`${url.origin}/`];
+    const openHere = (path: string, isNode = false) => openAt(store, path, isNode, noPlace, allow);
+    this.#places.set(shown, () => openHere(name));
     let node: Readable;
     try {
-      node = await openAt(store, name);
+      node = await openHere(name);
       // Kept open, because opening it again would repeat its requests.
       this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
@@ -129,7 +130,7 @@ export class Sources {
       const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(node, name, { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? shown : found.path);
-        this.#places.set(entry.name, () => openAt(store, found.path, true));
+        this.#places.set(entry.name, () => openHere(found.path, true));
         yield entry;
       }
     } catch (error) {
@@ -141,8 +142,14 @@ export class Sources {
 }
 
 /** Opens what is at a path; nodes of Zarr, HDF5 and Blosc2 without the code of archives. */
-async function openAt(store: ReadableStore, path: string, isNode = false, openPlace = noPlace) {
-  const options = { openPlace };
+async function openAt(
+  store: ReadableStore,
+  path: string,
+  isNode = false,
+  openPlace = noPlace,
+  allow: readonly string[] = [],
+) {
+  const options = { openPlace, allow };
   if (isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)) {
     const { openNamed, openNode } = await import("../../open/open-node.ts");
     const node = (await openNamed(store, path, options)) ?? (await openNode(store, path, options));
