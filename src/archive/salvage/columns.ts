@@ -22,8 +22,8 @@ import { type FileChunks, findFileChunks, placedChunk } from "./file-chunks.ts";
 export interface ColumnToFind {
   /** Folder of its chunks. */
   readonly key: string;
-  /** Decoded bytes of a full chunk; undefined if unknown. */
-  readonly chunkBytes: number | undefined;
+  /** Decoded bytes of a full chunk. */
+  readonly chunkBytes: number;
   /** Decoded bytes of the column; undefined if unknown. */
   readonly nbytes: number | undefined;
   readonly scan: boolean;
@@ -47,7 +47,7 @@ type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
 export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind): Promise<FoundColumn> {
   const numbers = await numbersIn(store, facts.key, parseCarrayChunkName);
   const keyOf = (index: number): string => joinKey(facts.key, carrayChunkName(index));
-  const candidateOf = async (index: number): Promise<Candidate & { nbytes?: number }> => {
+  const candidateOf = async (index: number): Promise<Candidate> => {
     const key = keyOf(index);
     const path = store.describe(key);
     const size = (await store.stat(key))?.size;
@@ -69,34 +69,18 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind
       available: size - PROLOGUE,
       endsObject: true,
     };
-    return { place: { index, key, ...bytes, prologue: 0, checksum: "None" }, nbytes };
+    return { place: { index, key, ...bytes, prologue: 0, checksum: "None" } };
   };
-  const candidates = new Map<number, Candidate & { nbytes?: number }>();
-  const chunkBytes = facts.chunkBytes ?? (await fullLength(numbers, candidateOf));
+  const candidates: Candidate[] = [];
+  const { chunkBytes } = facts;
   const count = chunksIn(facts.nbytes, chunkBytes) ?? (numbers.at(-1) ?? -1) + 1;
   for (let index = 0; index < count; index++) {
     facts.long.signal?.throwIfAborted();
-    candidates.set(index, await candidateOf(index));
+    candidates.push(await candidateOf(index));
   }
-  const list = [...candidates.values()];
   const left = numbers.filter((number) => number >= count).map((number) => store.describe(keyOf(number)));
-  const slots = await checkAll(store, list, { ...facts, chunkBytes });
+  const slots = await checkAll(store, candidates, facts);
   return { slots, chunkBytes, unplaced: left, problems: [] };
-}
-
-/** Decoded bytes of a full chunk, of those with these ascending numbers: the size of the first readable one; if only the last one is readable, its size. */
-async function fullLength(
-  numbers: readonly number[],
-  candidateOf: (index: number) => Promise<{ readonly nbytes?: number }>,
-): Promise<number> {
-  const highest = numbers.at(-1) ?? -1;
-  let most = 0;
-  for (const number of numbers) {
-    const { nbytes = 0 } = await candidateOf(number);
-    if (nbytes > 0 && number < highest) return nbytes;
-    most = Math.max(most, nbytes);
-  }
-  return most;
 }
 
 /** Finds the chunks of one Bloscpack file. `given` is the decoded size of all of them, if its metadata give it. */
@@ -132,7 +116,6 @@ export async function findBloscpackChunks(
 }
 
 export interface SuperchunksToFind extends ColumnToFind {
-  readonly chunkBytes: number;
   readonly layout: StoredLayout | undefined;
   /** Chunks of a full superchunk, if the array declares it. */
   readonly superchunklen: number | undefined;
@@ -250,7 +233,10 @@ async function byNumber(
     const key = joinKey(folder, superchunkName(i + 1));
     if (count === undefined) {
       // The chunks of this file have positions, but those of later files do not.
-      for (const place of file?.places ?? []) if (place.offset !== undefined) pushPlace(file, place.offset);
+      if (file !== undefined)
+        for (const { offset } of file.places)
+          if (offset !== undefined)
+            candidates.push({ place: placedChunk(file, offset, candidates.length, chunkBytes) });
       for (let rest = i + 1; rest < files.length; rest++)
         if (files[rest] !== undefined)
           unplaced.push(store.describe(joinKey(folder, superchunkName(rest + 1))));
@@ -266,11 +252,6 @@ async function byNumber(
     for (const reason = "the file is missing"; candidates.length < total; )
       candidates.push({ flaw: { code: "INCOMPLETE", reason, path } });
   return { candidates: total === undefined ? candidates : candidates.slice(0, total), unplaced, problems };
-
-  function pushPlace(file: FileChunks | undefined, offset: number): void {
-    if (file !== undefined)
-      candidates.push({ place: placedChunk(file, offset, candidates.length, chunkBytes) });
-  }
 }
 
 /** True if a walk found chunk after chunk up to the end of the file. */
@@ -287,7 +268,7 @@ function chunksIn(nbytes: number | undefined, chunkBytes: number): number | unde
 async function checkAll(
   store: ReadableStore,
   candidates: readonly Candidate[],
-  { chunkBytes, nbytes, long }: Pick<ColumnToFind, "nbytes" | "long"> & { readonly chunkBytes: number },
+  { chunkBytes, nbytes, long }: Pick<ColumnToFind, "chunkBytes" | "nbytes" | "long">,
 ): Promise<Slot[]> {
   const slots: Slot[] = [];
   const last = candidates.length - 1;
