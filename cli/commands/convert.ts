@@ -64,7 +64,7 @@ export function addConversionOptions(command: Command): Command {
         "for Parquet: none copies streams without decoding their values (default: pages)",
       ).choices(["pages", "none"]),
     )
-    .option("--compatible", "for Parquet: only encodings that readers older than 2024 support")
+    .option("--compatible", "for Parquet: only encodings and types that older readers (Spark) support")
     .addOption(
       new Option(
         "--strings <kind>",

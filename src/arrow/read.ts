@@ -12,7 +12,7 @@ import { at } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
-import { fromHalf } from "../parquet/statistics.ts";
+import { fromHalf } from "../parquet/values.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { encapsulate, HEADER_SCHEMA, TYPE, VERSION } from "./schema.ts";
 

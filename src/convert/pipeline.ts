@@ -59,7 +59,7 @@ export interface LayoutOptions extends ShardSizing {
 export interface ParquetOptions {
   /** False: no statistics, so streams are copied without reading their values. Default true. */
   readonly statistics?: boolean | undefined;
-  /** True: only encodings that readers before 2024 know; integer columns are recoded for that. */
+  /** True: plain pages and no 16-bit floats, for older readers (Spark); columns with shuffled bytes are recoded for that. */
   readonly compatible?: boolean | undefined;
   /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes, with their zero padding. */
   readonly strings?: "utf8" | "fixed" | undefined;

@@ -32,7 +32,7 @@ export type ValueKind =
 export type ValueConversion =
   /** The item's bytes are the value. */
   | { readonly kind: "direct" }
-  /** A small integer is widened to four bytes. */
+  /** A small integer, or a float of two bytes, is widened to four bytes. */
   | { readonly kind: "widen" }
   | { readonly kind: "bool" }
   /** Days since 1970, from a date whose unit is a day or longer. */
@@ -85,6 +85,8 @@ export interface SchemaOptions {
   readonly strings?: "utf8" | "fixed" | undefined;
   /** For uint32 of zipline: a logical type instead of the plain number. */
   readonly as?: "day" | "decimal" | "double" | undefined;
+  /** Floats of two bytes become floats of four, for older readers. */
+  readonly widensHalves?: boolean | undefined;
   /** A struct is a row: its fields become columns. */
   readonly isRow?: boolean | undefined;
 }
@@ -209,6 +211,7 @@ interface Described {
 
 const DIRECT: ValueConversion = { kind: "direct" };
 const NONE: Logical = { kind: "none" };
+const WIDENED = "floats of 2 bytes become floats of 4, which older readers know";
 
 function direct(kind: ValueKind, width: number, logical: Logical = NONE): Described {
   return { leaf: { nullable: false, kind, width, conversion: DIRECT, logical } };
@@ -231,6 +234,8 @@ function describeLeaf(dtype: DType, options: SchemaOptions): Described | undefin
     case "uint":
       return describeInteger(dtype.kind === "int", dtype.itemSize, options);
     case "float":
+      if (dtype.itemSize === 2 && options.widensHalves === true)
+        return { leaf: { ...direct("float", 4).leaf, conversion: { kind: "widen" } }, why: WIDENED };
       if (dtype.itemSize === 2) return direct("half", 2, { kind: "half" });
       if (dtype.itemSize === 4) return direct("float", 4);
       return dtype.itemSize === 8 ? direct("double", 8) : undefined;

@@ -9,7 +9,7 @@ import type { DecodeKernel } from "../codec/decode/decode-kernel.ts";
 import { withBytes } from "../codec/decode/lease.ts";
 import { hex } from "../kernels/generated/bounds-kernels.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
-import { bytesOf, type LeafValues, leavesOf } from "./values.ts";
+import { bytesOf, type LeafValues, widenHalves } from "./values.ts";
 
 /** A value that can be compared: 64-bit integers as bigint, the bytes of strings. */
 type Bound = number | bigint | Uint8Array;
@@ -45,10 +45,7 @@ function minMaxOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   if (values.length === 0) return NOTHING;
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);
-  if (kind === "half") {
-    const numbers = Float32Array.from(new Uint16Array(...leavesOf(values, 2)), fromHalf);
-    return boundsOfNumbers("float", bytesOf(numbers));
-  }
+  if (kind === "half") return boundsOfNumbers("float", widenHalves(values));
   if (kind === "bool")
     return boundsOfNumbers("int32", bytesOf(Int32Array.from(values, (flag) => (flag === 0 ? 0 : 1))));
   const length = Math.floor(values.length / width);
@@ -179,15 +176,6 @@ export function encodeBound({ kind }: Leaf, bound: Bound): Uint8Array {
   if (kind === "bool") return Uint8Array.of(Number(bound));
   if (kind === "half") return bytesOf(Uint16Array.of(toHalf(Number(bound))));
   return bytesOf(Reflect.construct(NUMBERS[kind as NumberKind], [[bound]]));
-}
-
-/** Decodes a 16-bit float. */
-export function fromHalf(bits: number): number {
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  const sign = bits >> 15 === 1 ? -1 : 1;
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
 /** Encodes a 16-bit float that {@link fromHalf} decoded. */

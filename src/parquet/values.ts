@@ -31,6 +31,7 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
     case "direct":
       return leaf.nullable ? withoutNaT(new BigInt64Array(...leavesOf(items, 8))) : whole(items, itemSize);
     case "widen":
+      if (dtype.kind === "float") return whole(widenHalves(items), 4);
       return whole(bytesOf(Int32Array.from(smallIntegers(dtype, items))), 4);
     case "bool":
       return { bytes: packBits(items), count: items.length, present: undefined };
@@ -94,6 +95,20 @@ function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
   if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(...leavesOf(items, 1)) : items;
   const elements = leavesOf(items, 2);
   return dtype.kind === "int" ? new Int16Array(...elements) : new Uint16Array(...elements);
+}
+
+/** Floats of 4 bytes from those of 2. */
+export function widenHalves(items: Uint8Array): Uint8Array {
+  return bytesOf(Float32Array.from(new Uint16Array(...leavesOf(items, 2)), fromHalf));
+}
+
+/** Decodes a 16-bit float. */
+export function fromHalf(bits: number): number {
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  const sign = bits >> 15 === 1 ? -1 : 1;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
 /** Packs eight booleans into a byte, the first in the lowest bit. */

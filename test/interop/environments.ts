@@ -24,6 +24,8 @@ export interface EnvironmentRecipe {
   readonly build?: string;
   /** Debian packages whose libraries it needs. */
   readonly debian?: readonly string[];
+  /** A program that must be on the path. */
+  readonly program?: string;
 }
 
 /** An available environment. */
@@ -51,6 +53,8 @@ export async function prepareEnvironment(recipe: EnvironmentRecipe): Promise<Env
       absent: `needs Python ${recipe.pythons.join(" or ")} (found neither on the path nor with pyenv or uv)`,
     };
   }
+  if (recipe.program !== undefined && (await runProgram(recipe.program, ["-version"])).code !== 0)
+    return { absent: `needs ${recipe.program} (not found on the path)` };
   const folder = join(cacheFolder, `${recipe.name}-${await fingerprint(recipe, python)}`);
   const ready = join(folder, "ready");
   const env = recipe.debian === undefined ? {} : debianVariables(folder);

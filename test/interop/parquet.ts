@@ -16,11 +16,14 @@ const READERS = [
   "polars",
   "datafusion",
   "fastparquet",
+  "spark",
 ] as const satisfies readonly PeerName[];
 
 /** Those that read Arrow too. */
 const ARROW_READERS: readonly PeerName[] = ["pyarrow", "polars"];
-const FORMATS = ["parquet", "arrow"] as const;
+const ENDINGS = ["parquet", "arrow", "compatible.parquet"] as const;
+/** The archives that also become files for older readers, and those that Spark reads, which is slow. */
+const COMPATIBLE = /^(?:lz4-|table-|ctable)/;
 
 /** A column of a file, and what its values are. */
 interface ParquetJob {
@@ -81,16 +84,27 @@ function makeValues(dtype: string, rows: number): Uint8Array {
   return bytes;
 }
 
+/** Converts an archive to all formats. Days of zipline stay what they were: the hashes are of numbers. */
+async function convertAll(source: string, folder: string, name: string): Promise<string[]> {
+  const paths: string[] = [];
+  for (const ending of ENDINGS) {
+    const compatible = ending === "compatible.parquet";
+    if (compatible && !COMPATIBLE.test(name)) continue;
+    const path = join(folder, `${name}.${ending}`);
+    const to = ending === "arrow" ? "arrow" : "parquet";
+    await convert(source, path, { to, verify: true, threads: 0, parquet: { zipline: false, compatible } });
+    paths.push(path);
+  }
+  return paths;
+}
+
 /** Archives of every dtype and setting; arrays of one row and of many, with chunks that do not end together. */
 async function makeJobs(folder: string): Promise<ParquetJob[]> {
   const store = new FileStore(folder);
   const jobs: ParquetJob[] = [];
   const toJob = async (name: string, job: Omit<ParquetJob, "path" | "column">): Promise<void> => {
-    for (const to of FORMATS) {
-      const path = join(folder, `${name}.${to}`);
-      await convert(join(folder, name), path, { to, verify: true, threads: 0 });
+    for (const path of await convertAll(join(folder, name), folder, name))
       jobs.push({ path, column: "value", ...job });
-    }
   };
   for (const dtype of DTYPES)
     for (const [cname, shuffle] of SETTINGS) {
@@ -150,11 +164,8 @@ async function tableJobs(store: FileStore, folder: string): Promise<ParquetJob[]
     }
     const names = JSON.stringify({ names: COLUMNS.map((column) => column.name) });
     await store.put(`${name}/__rootdirs__`, new TextEncoder().encode(names));
-    for (const to of FORMATS) {
-      const path = join(folder, `${name}.${to}`);
-      await convert(join(folder, name), path, { to, verify: true, threads: 0 });
+    for (const path of await convertAll(join(folder, name), folder, name))
       jobs.push(...made.map((job) => ({ path, ...job })));
-    }
   }
   return jobs;
 }
@@ -167,10 +178,7 @@ async function corpusJobs(folder: string): Promise<ParquetJob[]> {
     const source = await open(row.file);
     const isTable = source.kind === "table" || (source.kind === "array" && source.columnNames.length > 0);
     await source.close();
-    for (const to of FORMATS) {
-      const path = join(folder, `${row.path.replaceAll("/", "-")}.${to}`);
-      // Days of zipline stay what they were: the hashes are of numbers.
-      await convert(row.file, path, { to, verify: true, threads: 0, parquet: { zipline: false } });
+    for (const path of await convertAll(row.file, folder, row.path.replaceAll("/", "-"))) {
       if (row.kind === "table")
         for (const [column, { dtype, shape, sha256 }] of Object.entries(row.columns))
           jobs.push({ path, column, dtype, shape, sha256 });
@@ -200,6 +208,14 @@ function servedJobs(url: string): ParquetJob[] {
   });
 }
 
+/** Whether a reader is asked for a column. Spark knows floats of 2 bytes neither in Parquet nor by itself. */
+function isRead({ path, dtype }: ParquetJob, reader: PeerName, folder: string): boolean {
+  if (path.endsWith(".arrow")) return ARROW_READERS.includes(reader);
+  if (reader !== "spark") return true;
+  const isHalf = dtype === "<f2" && !path.endsWith("compatible.parquet");
+  return !isHalf && COMPATIBLE.test(path.slice(folder.length + 1));
+}
+
 /** Those that read from a server: with their own requests, or through fsspec. */
 const SERVED_READERS: readonly PeerName[] = ["pyarrow", "duckdb", "polars"];
 
@@ -220,7 +236,7 @@ export const parquet: Suite = {
     for (const name of READERS) {
       const reader = peer(name);
       if (reader === undefined) continue;
-      const jobs = made.filter(({ path }) => path.endsWith(".parquet") || ARROW_READERS.includes(name));
+      const jobs = made.filter((job) => isRead(job, name, folder));
       let refused = 0;
       for (const [i, answer] of (await reader.read(jobs)).entries()) {
         const job = jobs[i];

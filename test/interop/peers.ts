@@ -30,6 +30,9 @@ const SERVED: EnvironmentRecipe = { name: "served", pythons: ["3.12", "3.13"] };
 
 const PARQUET: EnvironmentRecipe = { name: "parquet", pythons: ["3.12", "3.13"] };
 
+/** Brings Spark's jars, and needs a Java. */
+const SPARK: EnvironmentRecipe = { name: "spark", pythons: ["3.12", "3.13"], program: "java" };
+
 const HDF5: EnvironmentRecipe = { name: "hdf5", pythons: ["3.12", "3.13", "3.11"] };
 
 interface Peer {
@@ -56,6 +59,7 @@ const PEERS = {
   polars: { recipe: PARQUET, reader: ["parquet_reader.py", "polars"] },
   datafusion: { recipe: PARQUET, reader: ["parquet_reader.py", "datafusion"] },
   fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
+  spark: { recipe: SPARK, reader: ["parquet_reader.py", "spark"], optional: true },
   recipes: { recipe: HDF5, reader: ["recipe.py"] },
   "python-blosc2 2": { recipe: { name: "blosc2-2", pythons: ["3.11", "3.10"] }, reader: ["recipe.py"] },
   "python-blosc2 3": { recipe: { name: "blosc2-3", pythons: ["3.12"] }, reader: ["recipe.py"] },

@@ -117,9 +117,6 @@ interface ChunkAtRow {
   readonly start: number;
 }
 
-/** Why a column is recoded whose bytes are shuffled. */
-const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
-
 /** Why no block of a chunk is a page unchanged; undefined if blocks are. */
 export function whyNotRestream(
   { schema, mayBeSplit, codec }: FileColumn,
@@ -129,7 +126,7 @@ export function whyNotRestream(
   if (leaf === undefined || others.length > 0) return "a struct becomes several columns";
   if (leaf.whyConverted !== undefined) return leaf.whyConverted;
   const isSplit = header.shuffle === "shuffle" && header.typesize > 1 && !header.memcpyed;
-  if (isSplit && !mayBeSplit) return WHY_NOT_SPLIT;
+  if (isSplit && !mayBeSplit) return "not all readers know BYTE_STREAM_SPLIT";
   return whyNotPages(header, leaf.itemSize, codec);
 }
 

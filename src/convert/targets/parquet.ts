@@ -81,12 +81,10 @@ export function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[]
 }
 
 function fileColumn(column: Column, piece: Piece, options: ConvertOptions): FileColumn {
-  const { parquet = {} } = options;
+  const { compatible = false, statistics = true } = options.parquet ?? {};
   const { schema, rowBytes } = tableColumn(column, piece, options);
-  // DuckDB supports BYTE_STREAM_SPLIT for numbers only, not for bytes of fixed length.
-  const mayBeSplit = schema.leaves.every(({ kind }) =>
-    parquet.compatible === true ? kind === "float" || kind === "double" : kind !== "half" && kind !== "fixed",
-  );
+  // Spark before 4.1 refuses BYTE_STREAM_SPLIT; DuckDB supports it for numbers, but not for bytes of fixed length.
+  const mayBeSplit = !compatible && schema.leaves.every(({ kind }) => kind !== "half" && kind !== "fixed");
   return {
     column,
     schema,
@@ -94,7 +92,7 @@ function fileColumn(column: Column, piece: Piece, options: ConvertOptions): File
     codec: codecOf(column),
     stored: whyNotByChunks(column, rowBytes) === undefined ? column.stored : undefined,
     mayBeSplit,
-    hasStatistics: parquet.statistics !== false,
+    hasStatistics: statistics,
     notText: new Set(),
   };
 }

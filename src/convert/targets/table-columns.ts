@@ -43,7 +43,9 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   const [, ...rowShape] = column.shape;
   const scale = priceScale(piece, options);
   const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
-  const types = { strings: options.parquet?.strings, as, isRow: column.name === "" };
+  const { strings, compatible } = options.parquet ?? {};
+  const widensHalves = compatible && options.to !== "arrow";
+  const types = { strings, as, widensHalves, isRow: column.name === "" };
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
   return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }

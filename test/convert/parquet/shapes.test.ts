@@ -112,6 +112,24 @@ describe.each(COMPRESSORS)("%s", (cname) => {
   });
 });
 
+test.each(["<f2", ">f2", "<f8", "<i4", "<u8"])(
+  "%s in a compatible file is a plain page of an old type",
+  async (dtype) => {
+    // Zeros of both signs, infinity, subnormal, normal, and sorted noise.
+    const bytes = dtype.endsWith("f2")
+      ? new Uint8Array(Uint16Array.of(0, 0x8000, 0x7c00, 0xfc00, 1, 0x83ff, 0x3c00, 0x7bff, 0x3555).buffer)
+      : bytesOf(1024);
+    const encode: EncodeOptions = { cname: "lz4", typesize: Number(dtype[2]), shuffle: "shuffle" };
+    const shape = [bytes.length / Number(dtype[2])];
+    const settings = { dtype, shape, encode };
+    const { store } = await toParquet(bytes, bytes.length, settings, { parquet: { compatible: true } });
+    const { metadata } = await metadataOf(store);
+    const column = metadata.row_groups[0]?.columns[0]?.meta_data;
+    expect(column?.encodings).not.toContain("BYTE_STREAM_SPLIT");
+    expect(column?.type).toBe({ f2: "FLOAT", f8: "DOUBLE", i4: "INT32", u8: "INT64" }[dtype.slice(1)]);
+  },
+);
+
 test("NaT dates become null, and pages without one are copied", async () => {
   const values = new BigInt64Array(bytesOf(4096).buffer);
   values[3] = -(2n ** 63n);

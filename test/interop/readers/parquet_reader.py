@@ -1,8 +1,9 @@
-"""Reads a column of a Parquet or Arrow file with pyarrow, DuckDB, Polars, DataFusion (arrow-rs) or fastparquet, whose name is the argument.
+"""Reads a column of a Parquet or Arrow file with pyarrow, DuckDB, Polars, DataFusion (arrow-rs), Spark or fastparquet, whose name is the argument.
 
 The values come back in the numpy dtype of the source, so that their hash is that of the source's bytes.
 """
 
+import functools
 import sys
 
 import numpy as np
@@ -40,6 +41,32 @@ def read_served(url):
     return found if isinstance(found, pa.Table) else found.read_all()
 
 
+@functools.cache
+def spark_session():
+    from pyspark.sql import SparkSession
+
+    # One thread and one task for each file, so that rows keep their order.
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.session.timeZone", "UTC")
+    # Spark has no nanoseconds: they are numbers.
+    session = builder.config("spark.sql.legacy.parquet.nanosAsLong", "true").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@functools.lru_cache(maxsize=1)
+def read_with_spark(path):
+    """Spark has no unsigned types and no halves: a checked cast brings those of the file back."""
+    import pyarrow.parquet
+
+    schema = pyarrow.parquet.read_schema(path)
+    # The vectorized reader does not know unsigned integers in BYTE_STREAM_SPLIT.
+    vectorized = path.endswith("compatible.parquet") or not any("uint" in str(kind) for kind in schema.types)
+    session = spark_session()
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    return session.read.parquet(path).toArrow().cast(schema)
+
+
 def read_table(path):
     if path.startswith("http:"):
         return read_served(path)
@@ -66,13 +93,15 @@ def read_table(path):
         import datafusion
 
         return datafusion.SessionContext().read_parquet(path).to_arrow_table()
+    if READER == "spark":
+        return read_with_spark(path)
     import fastparquet
 
     frame = fastparquet.ParquetFile(path).to_pandas()
     for name in frame.columns:
         # Dates come as objects that are counts of nanoseconds.
-        if frame[name].dtype == object and len(frame) and all(isinstance(value, int) for value in frame[name]):
-            frame[name] = frame[name].astype("int64").astype("datetime64[ns]")
+        if frame[name].dtype == object and len(frame) and all(isinstance(value, (int, type(None))) for value in frame[name]):
+            frame[name] = [np.datetime64("NaT") if value is None else np.datetime64(value, "ns") for value in frame[name]]
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
