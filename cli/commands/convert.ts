@@ -56,7 +56,7 @@ export function addConversionOptions(command: Command): Command {
     .option("--dtype <dtype>", 'for plain bytes: their dtype, such as "<f8" (default: uint8)')
     .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
-    .option("--column <name...>", "only these columns of a table")
+    .option("--column <name...>", "only these columns of a table (Parquet, Arrow: or fields of structs)")
     .option("--no-recode", "fail if chunks cannot be copied, instead of recompressing them")
     .addOption(
       new Option(

@@ -68,7 +68,7 @@ export async function planSource(
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const source = await item.open(options.signal);
-  if (options.columns !== undefined && !place.isMember) refuseColumns(source);
+  if (options.columns !== undefined && !place.isMember) refuseColumns(source, target);
   return target.plan(source, place, options);
 }
 
@@ -86,15 +86,14 @@ export async function planItem(
 }
 
 /** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
-function refuseColumns(source: OpenedSource): void {
-  const hasNoColumns =
-    source.kind === "bytes" ||
-    (source.kind === "array" &&
-      source.dtype.kind !== "struct" &&
-      !("columnNames" in source && source.columnNames.length > 0));
-  if (!hasNoColumns) return;
+function refuseColumns(source: OpenedSource, { format }: Target): void {
+  if (source.kind !== "bytes" && source.kind !== "array") return;
+  if ("columnNames" in source && source.columnNames.length > 0) return;
+  const isStruct = source.kind === "array" && source.dtype.kind === "struct" && source.shape.length === 1;
+  if (isStruct && (format === "parquet" || format === "arrow")) return;
+  const why = isStruct ? "only Parquet and Arrow take single fields of structs" : "it has no columns";
   const details = { path: source.store.describe(source.path), field: "columns" };
-  throw new SuperchunkError("BAD_ARGUMENT", "it has no columns; leave out {columns}", details);
+  throw new SuperchunkError("BAD_ARGUMENT", `${why}; leave out {columns}`, details);
 }
 
 /** A planned source, or why it could not be planned. */

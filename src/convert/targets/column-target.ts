@@ -9,7 +9,7 @@ import { open } from "../../archive/open/open.ts";
 import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
@@ -204,8 +204,11 @@ async function piecesOf(
       "it is one value without dimensions, and tables have rows; convert it to .npy or Zarr",
       { path: source.store.describe(source.path), field: "shape", found: [] },
     );
-  if (table === undefined)
-    return [{ key: own, columns: [await describeColumn("", source as ArrayArchive | ColumnArray)] }];
+  if (table === undefined) {
+    const array = source as ArrayArchive | ColumnArray;
+    const dtype = holdsTables ? chosenFields(array, options) : array.dtype;
+    return [{ key: own, columns: [{ ...(await describeColumn("", array)), dtype }] }];
+  }
   const columns: Column[] = [];
   for (const name of chooseColumns(table, table.names, options.columns))
     columns.push(await describeColumn(name, table.column(name)));
@@ -238,6 +241,15 @@ export async function pieceOf(
 /** True for rows whose fields are stored apart: a table in all but name. */
 function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is ArrayArchive {
   return "columnNames" in source && source.columnNames.length > 0 && source.shape.length === 1;
+}
+
+/** The dtype of an array; of structs, whose fields become columns, with the requested fields alone. */
+function chosenFields(array: ArrayArchive | ColumnArray, { columns }: ConvertOptions): DType {
+  const { dtype } = array;
+  if (columns === undefined || dtype.kind !== "struct") return dtype;
+  const own = dtype.fields.map(({ name }) => name);
+  const names = chooseColumns(array, own, columns);
+  return { ...dtype, fields: dtype.fields.filter(({ name }) => names.includes(name)) };
 }
 
 function tableOf(array: ArrayArchive): ColumnTable {

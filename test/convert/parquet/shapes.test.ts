@@ -231,6 +231,31 @@ test.each(["parquet", "arrow"] as const)("the fields of structs become columns o
   ]);
 });
 
+test("chosen fields of structs are the only columns, in their order, and other formats refuse to choose", async () => {
+  const dtype = "[('id', '<i4'), ('pair', '<f4', (2,)), ('inner', [('x', '>i2'), ('y', '|S2')])]";
+  const bytes = bytesOf(600).map((byte) => byte & 63);
+  const settings = { dtype, shape: [300] };
+  for (const to of ["parquet", "arrow"] as const) {
+    const options = { to, columns: ["inner", "id"] };
+    const { store } = await toParquet(bytes, 1600, settings, options);
+    const found = (await store.get("a.parquet")) ?? new Uint8Array(0);
+    if (to === "arrow")
+      expect(tableFromIPC(found).schema.fields.map(({ name }) => name)).toEqual(["id", "inner"]);
+    else
+      expect((await metadataOf(store)).metadata.schema.map(({ name }) => name)).toEqual([
+        ..."schema id inner x y".split(" "),
+      ]);
+  }
+  await expect(toParquet(bytes, 1600, settings, { columns: ["nosuch"] })).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringContaining('no column "nosuch"; there are id, pair, inner'),
+  });
+  await expect(toParquet(bytes, 1600, settings, { to: "zarr", columns: ["id"] })).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    message: expect.stringContaining("only Parquet and Arrow take single fields of structs"),
+  });
+});
+
 test("rows of several values become lists, and are copied if blocks end on rows", async () => {
   const encode: EncodeOptions = { cname: "zstd", typesize: 4, blocksize: 4096 };
   const settings = { dtype: "<i4", shape: [1024, 2, 4], encode };
