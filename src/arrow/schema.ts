@@ -112,7 +112,7 @@ function field(name: string, type: number, value: Node, children: readonly Node[
 }
 
 /** Length of a list: the leaves below have the lengths of all lists around them. */
-function listLength(list: SchemaNode, element: SchemaNode): number {
+export function listLength(list: SchemaNode, element: SchemaNode): number {
   const depth = depthOf(element);
   const leaf = firstLeaf(list);
   return at(leaf.lists, leaf.lists.length - depth - 1);

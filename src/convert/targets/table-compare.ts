@@ -1,5 +1,6 @@
 /** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
 
+import { listLength } from "../../arrow/schema.ts";
 import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
@@ -62,7 +63,8 @@ function isSame(node: SchemaNode, row: SourceRow, found: unknown): boolean {
   }
   if (node.list === "outer") {
     const element = childOf(childOf(node));
-    return Array.isArray(found) && found.every((each) => isSame(element, row, each));
+    const isWhole = Array.isArray(found) && found.length === listLength(node, element);
+    return isWhole && found.every((each) => isSame(element, row, each));
   }
   const fields = found as Readonly<Record<string, unknown>> | null | undefined;
   return fields != null && node.children.every((child) => isSame(child, row, fields[child.name]));

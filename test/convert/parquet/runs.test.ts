@@ -7,6 +7,9 @@ import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { encode } from "../../../src/codec/index.ts";
 import { decodeStreamSync } from "../../../src/codec/stream.ts";
+import { firstUnlikeRow } from "../../../src/convert/targets/table-compare.ts";
+import { parseDType } from "../../../src/format/dtype.ts";
+import { columnSchema } from "../../../src/parquet/schema.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
 import { type ConvertOptions, convert, type PlanEntry, planConversion } from "../../../src/zarr.ts";
@@ -89,6 +92,22 @@ test("the comparison finds a changed value, and the file does not get its name",
     convert(source, { store: failing, path: "c.parquet" }, { ...TO, verify: true }),
   ).rejects.toMatchObject({ code: "BAD_FIELD", message: expect.stringContaining("row 123") as string });
   expect((await keysOf(store)).filter((key) => key.includes("c."))).toEqual([]);
+});
+
+test("the comparison finds a list that is shorter or longer than its row", () => {
+  const { nodes } = columnSchema("a", parseDType("<i4", "made"), [2, 2], {}, "made");
+  const [node] = nodes;
+  if (node === undefined) throw new RangeError("no column");
+  const rows = new Uint8Array(Int32Array.of(1, 2, 3, 4).buffer);
+  const unlike = (row: unknown): number | undefined => firstUnlikeRow(node, rows, [row], 1);
+  expect(
+    unlike([
+      [1, 2],
+      [3, 4],
+    ]),
+  ).toBeUndefined();
+  for (const row of [[], [[1, 2]], [[1, 2], [3]], [[1, 2], []], [[1, 2], [3, 4], []]])
+    expect(unlike(row)).toBe(0);
 });
 
 test.each([undefined, [3000]])("streams of Zarr arrays are copied, in shards of %s", async (shardShape) => {
