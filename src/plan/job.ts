@@ -238,8 +238,8 @@ export function openJob(
   const itemOf = async (index: number): Promise<SourceItem> => {
     const { found, node } = at(plan.sources, index);
     if (found !== undefined && "store" in source) {
-      const { signal, damaged } = options;
-      const reading = { signal, damaged, onDamage, openPlace };
+      const { signal, damaged, columns } = options;
+      const reading = { signal, damaged, onDamage, openPlace, columns };
       return itemAt(source.store, found, node, { ...reading, asColumns: !target.isHierarchy });
     }
     items ??= sourcesOf(source, target, options).then((all) => all.items);

@@ -158,8 +158,10 @@ export async function sourcesOf(
   if (!("kind" in source)) {
     if (await isArchive(source.store, source.path, { signal }))
       return sourcesOf(await open(source.store, source.path, openOptions(options)), target, options);
-    const find = target.isHierarchy ? findNodes : findColumns;
-    const items = await collectSources(find(source, openOptions(options)), nothing(name));
+    const found = target.isHierarchy
+      ? findNodes(source, openOptions(options))
+      : findColumns(source, { ...openOptions(options), columns: options.columns });
+    const items = await collectSources(found, nothing(name));
     const [only] = items;
     const isOne = items.length === 1 && only?.node === "";
     return { items, names: [name], isTree: !isOne };
@@ -169,7 +171,7 @@ export async function sourcesOf(
   if (!target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup)) {
     const { store, path } = source;
     const items = await collectSources(
-      zarrItems({ store, path, node: "" }, async () => source),
+      zarrItems({ store, path, node: "", columns: options.columns }, async () => source),
       nothing(name),
     );
     return { items, names: [name], isTree: !(items.length === 1 && items[0]?.node === "") };

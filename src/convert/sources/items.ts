@@ -18,12 +18,16 @@ import {
   assertSkippable,
   type ColumnArray,
   type ColumnTable,
+  type ConvertOptions,
   type FoundAt,
   type SourceItem,
   type SourceLocation,
 } from "../pipeline.ts";
-import { isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
+import { chooseColumns, isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
 import { withoutMeaning } from "./zipline.ts";
+
+/** The columns that the caller wants. Other members of a group are not opened. */
+type Chosen = Pick<ConvertOptions, "columns">;
 
 /** Ends of names that the names of converted arrays lack. */
 const ENDS = new RegExp(`\\.(?:zarr|${HELD_ENDS})$`, "i");
@@ -134,15 +138,15 @@ function pathBelow(key: string, folder: string): string {
 /** Everything at or below a place, in name order: archives, Zarr arrays, groups that are tables. */
 export async function* findColumns(
   { store, path }: SourceLocation,
-  options: OpenOptions,
+  { columns, ...options }: OpenOptions & Chosen,
 ): AsyncGenerator<SourceItem> {
   const { found: all, notes: onFiles } = await findAll({ store, path }, options);
   for (const [i, found] of [...all.values()].entries()) {
     const node = pathBelow(found.path, path);
     const where = store.describe(found.path);
     const notes = [...(i === 0 ? onFiles : []), ...notesOnFiles(where, found.others)];
-    if (found.kind === "other")
-      yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options), notes);
+    const openOwn = (): Promise<ZarrArray | ZarrGroup> => openFound(store, found.path, options);
+    if (found.kind === "other") yield* zarrItems({ store, path: found.path, node, columns }, openOwn, notes);
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options), notes);
     else yield { ...failedItem(where, destinationName(node, found.error), found.error), notes };
@@ -168,7 +172,7 @@ export function archiveItem(
 
 /** The arrays of a node, and its groups that are tables; other groups become folders. Returns the notes that no item has. */
 export async function* zarrItems(
-  at: SourceLocation & { readonly node: string },
+  at: SourceLocation & Chosen & { readonly node: string },
   openNode: () => Promise<ZarrArray | ZarrGroup>,
   lost: readonly string[] = [],
 ): AsyncGenerator<SourceItem, readonly string[]> {
@@ -177,7 +181,7 @@ export async function* zarrItems(
   let split: string | undefined;
   try {
     found = await openNode();
-    split = found.kind === "array" ? undefined : await whySplit(found);
+    split = found.kind === "array" ? undefined : await whySplit(found, at);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     yield failedItem(store.describe(path), node, error);
@@ -185,12 +189,12 @@ export async function* zarrItems(
   }
   if (node !== "" && isIndexGroup(found)) return [...lost, `${store.describe(path)}: ${PYTABLES_INDEX}`];
   if (split === undefined) {
-    const source = zarrSource(found);
+    const source = zarrSource(found, at);
     source.catch(() => undefined); // thrown when it is opened
     yield {
       path: store.describe(path),
       node: node.replace(ENDS, ""),
-      fingerprint: async () => fingerprintZarr(found),
+      fingerprint: async () => fingerprintZarr(found, at),
       open: () => source,
       found: { key: path, isZarr: true },
       notes: lost,
@@ -213,7 +217,7 @@ export async function* zarrItems(
   // Indexes come first, so that there is an item after them with a note on them.
   const isIndex = (name: string): number => Number(name.startsWith("_i_"));
   for (const name of [...(await group.members())].sort((a, b) => isIndex(b) - isIndex(a))) {
-    const member = { store, path: joinKey(path, name), node: joinKey(node, name) };
+    const member = { ...at, path: joinKey(path, name), node: joinKey(node, name) };
     notes = [...(yield* zarrItems(member, () => group.open(name), notes))];
   }
   return notes;
@@ -224,7 +228,7 @@ export function itemAt(
   store: ReadableStore,
   { key, isZarr }: FoundAt,
   node: string,
-  { asColumns, ...options }: OpenOptions & { readonly asColumns: boolean },
+  { asColumns, columns, ...options }: OpenOptions & Chosen & { readonly asColumns: boolean },
 ): SourceItem {
   const openOwn = (signal?: AbortSignal): Promise<ZarrArray | ZarrGroup> =>
     openFound(store, key, { ...options, signal });
@@ -233,8 +237,8 @@ export function itemAt(
     path: store.describe(key),
     node,
     notes: [],
-    fingerprint: async () => fingerprintZarr(await openOwn()),
-    open: async (signal) => (asColumns ? zarrSource(await openOwn(signal)) : openOwn(signal)),
+    fingerprint: async () => fingerprintZarr(await openOwn(), { columns }),
+    open: async (signal) => (asColumns ? zarrSource(await openOwn(signal), { columns }) : openOwn(signal)),
   };
 }
 
@@ -268,10 +272,10 @@ export async function collectSources(
 }
 
 /** Sizes and versions of a Zarr node's documents, and of all below a group. */
-export async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> {
+export async function fingerprintZarr(node: ZarrArray | ZarrGroup, only: Chosen = {}): Promise<JsonValue> {
   if (node.kind === "array") return versionsOf(node.store, node.model.metadataKeys);
   const all: JsonValue[] = [];
-  for (const name of await node.members()) all.push(await fingerprintZarr(await node.open(name)));
+  for (const name of await membersOf(node, only)) all.push(await fingerprintZarr(await node.open(name)));
   return all;
 }
 
@@ -309,11 +313,14 @@ async function versionsOf(
  * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else in name order.
  * @throws UNSUPPORTED for a group without arrays, or with groups in it
  */
-export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArray | ColumnTable> {
+export async function zarrSource(
+  node: ZarrArray | ZarrGroup,
+  only: Chosen = {},
+): Promise<ColumnArray | ColumnTable> {
   if (node.kind === "array") return node;
   const path = node.store.describe(node.path);
   const columns = new Map<string, ZarrArray>();
-  for (const name of orderNames(await node.members(), node.attrs)) {
+  for (const name of orderNames(await membersOf(node, only), node.attrs)) {
     const member = await node.open(name);
     if (member.kind === "group")
       throw new SuperchunkError(
@@ -347,9 +354,9 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArr
  * Undefined for a group of one or more arrays of equal length and nothing else: it can be a table. Otherwise why its arrays are no columns,
  * empty for a group that is not of arrays alone. A group with an array that cannot be opened is not one, so that its other arrays are not lost with it.
  */
-async function whySplit(group: ZarrGroup): Promise<string | undefined> {
+async function whySplit(group: ZarrGroup, only: Chosen): Promise<string | undefined> {
   const lengths = new Set<number | undefined>();
-  for (const name of await group.members()) {
+  for (const name of await membersOf(group, only)) {
     try {
       const member = await group.open(name);
       if (member.kind === "group") return "";
@@ -361,6 +368,13 @@ async function whySplit(group: ZarrGroup): Promise<string | undefined> {
   }
   if (lengths.size < 2) return lengths.has(undefined) || lengths.size === 0 ? "" : undefined;
   return `the arrays have ${[...lengths].map((length) => length ?? "no").join(" and ")} rows`;
+}
+
+/** The chosen members of a group; all of one that has none of them, such as a group of groups. */
+async function membersOf(group: ZarrGroup, { columns }: Chosen): Promise<readonly string[]> {
+  const all = await group.members();
+  if (!columns?.some((name) => all.includes(name))) return all;
+  return chooseColumns(group, all, columns);
 }
 
 function withoutOrder(attrs: JsonObject): JsonObject {

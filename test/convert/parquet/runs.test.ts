@@ -3,7 +3,7 @@
  * they must be.
  */
 import { join } from "node:path";
-import { parquetReadObjects } from "hyparquet";
+import { parquetMetadata, parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { encode } from "../../../src/codec/index.ts";
 import { decodeStreamSync } from "../../../src/codec/stream.ts";
@@ -151,6 +151,37 @@ test.each([undefined, [3000]])("streams of Zarr arrays are copied, in shards of 
     },
   }));
   expect(table).toEqual(expected);
+});
+
+test("chosen arrays of a Zarr group are one table, although others cannot be read, or are of another length", async () => {
+  const store = new MemoryStore();
+  for (const [name, rows] of [
+    ["x", 10],
+    ["y", 10],
+    ["long", 12],
+  ] as const) {
+    const array = await createZarr(store, `g/${name}`, {
+      shape: [rows],
+      dataType: "float64",
+      chunkShape: [4],
+    });
+    await array.set(null, new Float64Array(rows).fill(rows));
+  }
+  const document = JSON.parse(new TextDecoder().decode(await store.get("g/x/zarr.json"))) as object;
+  const put = (key: string, value: object) => store.put(key, new TextEncoder().encode(JSON.stringify(value)));
+  await put("g/text/zarr.json", { ...document, data_type: "string" });
+  await put("g/zarr.json", { zarr_format: 3, node_type: "group", attributes: {} });
+  const source = { store, path: "g" };
+  const columns = ["y", "x"];
+  await convert(source, { store, path: "a.parquet" }, { ...TO, verify: true, columns });
+  const bytes = (await store.get("a.parquet"))?.slice() ?? new Uint8Array(0);
+  const { num_rows: rows, schema } = parquetMetadata(bytes.buffer as ArrayBuffer);
+  expect([rows, schema.map(({ name }) => name)]).toEqual([10n, ["schema", "x", "y"]]);
+  const missing = convert(source, { store, path: "b.parquet" }, { ...TO, columns: ["x", "z"] });
+  await expect(missing).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringContaining('no column "z"; there are long, text, x, y') as string,
+  });
 });
 
 test("a Zarr chunk with fewer rows than its place in the grid is refused", async () => {
