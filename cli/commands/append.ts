@@ -45,11 +45,14 @@ export function addAppend(program: Command, context: Context): void {
     )
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: as before)", integerOf(0, 9))
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
-    .option("--dry-run", "show what would be appended, and for a file how much copied; change nothing")
+    .option(
+      "--dry-run",
+      "show what would be appended, and for a file how much would be copied; change nothing",
+    )
     .option("--publish <when>", `for an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
     .option(
       "--shared",
-      "for an array of superchunks: let other processes and machines append at the same time, also with --shared",
+      "for an array of superchunks: let other processes and machines, which give --shared too, append at the same time",
     )
     .option(
       "--lease <seconds>",

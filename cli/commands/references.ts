@@ -76,7 +76,7 @@ export function addVirtualize(program: Command, context: Context): void {
       `
 Nothing is copied from the archives except short last chunks, which are padded.
 Readers need the archives where they are now. The last lines of the output show
-how to open the result. They report damaged archives; the others are referenced.
+how to open the result. Damaged archives are reported and left out.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
@@ -131,8 +131,8 @@ export function addContainers(program: Command, context: Context): void {
       "after",
       `
 References and their guards do not change. A reader names the containers that it
-allows, and provides credentials when it opens the references. They are stored
-nowhere: here they only have a name.
+allows, and provides credentials when it opens the references. Credentials
+are stored nowhere: here they only have a name.
 
 Examples:
   superchunk containers bundles.json

@@ -102,8 +102,8 @@ export function addDelete(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-To delete rows at the end costs nothing, because no rows follow them. To delete
-rows at the beginning costs as much as to write the array.
+Deleting rows at the end costs nothing, because no rows follow them. Deleting
+rows at the beginning costs as much as writing the whole array.
 
 Examples:
   superchunk delete prices --rows 1000:2000 --dry-run
