@@ -217,7 +217,8 @@ async function createLocked(store: WritableStore, path: string, options: CreateO
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
     throw badArgument("attrs", options.attrs, "an object");
   options.signal?.throwIfAborted();
-  checkChunkSettings({ compressor: options.compressor });
+  const { compressor, chunkLength, superchunkLength, expectedLength } = options;
+  checkChunkSettings({ compressor, chunkLength, superchunkLength, expectedLength });
   const foreign = Object.values(OWN).flat();
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)

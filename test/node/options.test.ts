@@ -141,3 +141,20 @@ test.each([
     expect(message).not.toMatch(/unknown option/);
   }
 });
+
+test.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
+  "%s: a wrong length is refused by its name",
+  async (format) => {
+    const path = `${temporaryFolder()}/x`;
+    const names = format === "blz" ? ["chunkLength", "superchunkLength", "expectedLength"] : ["chunkLength"];
+    for (const field of names)
+      for (const value of [-1, 1.5, "5", field === "expectedLength" ? Number.NaN : 0]) {
+        const options = { format, dtype: "<f8", [field]: value } as object;
+        await expect(create(path, options)).rejects.toMatchObject({
+          code: "BAD_ARGUMENT",
+          message: expect.stringContaining(`${field} is ${value}, expected an integer from `),
+          details: { field },
+        });
+      }
+  },
+);

@@ -38,7 +38,7 @@ export interface ChunkSettings {
   readonly checksum?: ChecksumName | undefined;
 }
 
-/** Throws `BAD_ARGUMENT` for other names. Returns the settings. */
+/** Throws `BAD_ARGUMENT` for other names, and for lengths that are not whole numbers. Returns the settings. */
 export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
   const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
   for (const [name, value] of Object.entries(others))
@@ -46,6 +46,9 @@ export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
   const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
   if (typeof compressor === "string" || Object.keys(unknown).length > 0)
     throw badArgument("compressor", JSON.stringify(compressor), "an object with cname, clevel or shuffle");
+  for (const [name, rows] of Object.entries({ chunkLength, superchunkLength }))
+    if (rows !== undefined) count(name, rows, 1);
+  if (expectedLength !== undefined) count("expectedLength", expectedLength, 0);
   return settings;
 }
 
