@@ -59,13 +59,14 @@ describe("one archive", () => {
     async (to) => {
       const source = join(folder, "src");
       cpSync(corpus("carray/bcolz-f8-chunks"), source, { recursive: true });
-      for (const name of ["notes.txt", "meta/extra", "meta/lock", ".hidden"])
+      const own = ["meta/lock", ".hidden", "superchunk-index", "notes.txt.lock"];
+      for (const name of ["notes.txt", "my-superchunks.csv", "meta/extra", "poetry.lock", ...own])
         writeFileSync(join(source, name), "");
       const { code, out } = await runCli(["convert", source, join(folder, "out"), to, "--json"]);
       expect(code).toBe(0);
-      expect(JSON.parse(out).notes).toEqual([
-        `${source}: files that are not carried over: notes.txt, meta/extra`,
-      ]);
+      expect(JSON.parse(out).notes).toEqual([expect.stringMatching(/: files that are not carried over: /)]);
+      const named = JSON.parse(out).notes[0].split("over: ")[1].split(", ");
+      expect(named.sort()).toEqual(["meta/extra", "my-superchunks.csv", "notes.txt", "poetry.lock"]);
     },
   );
 

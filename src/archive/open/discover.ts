@@ -5,7 +5,7 @@ import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
-import { OWN_FILES, othersInArchive } from "./open.ts";
+import { isOwnFile, othersInArchive } from "./open.ts";
 
 /** Suffix of a file that a conversion has made but not compared yet. Such a file is not an archive. */
 export const UNVERIFIED = ".superchunk-unverified";
@@ -78,7 +78,7 @@ export async function* findArchives(
             (HELD_NAMES.test(name) && !OTHERS.test(start)))
         )
           yield { path: key, kind: "other" };
-        else if (!OWN_FILES.test(name)) options.onFile?.(key);
+        else if (!isOwnFile(name, entries)) options.onFile?.(key);
       }
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;

@@ -97,8 +97,14 @@ async function openFolder(
 
 /** Files of an archive's folder and of `meta/` that are not data. */
 const PARTS = /^(?:__(?:attrs|rootdirs)__|sizes|storage|attributes|lock|zarr(?:\.json)?)$/;
-/** Files that superchunk makes in folders. */
-export const OWN_FILES: RegExp = /^\.|superchunk|\.(?:journal|lock)$/;
+/** Files that superchunk makes in folders, besides hidden ones. */
+const OWN_FILES = /^superchunk-link\.json$|(?:^|\.)superchunk-index$/;
+
+/** True for a file that superchunk makes in a folder with these entries: a journal and a lock are beside the file that they are for. */
+export function isOwnFile(name: string, entries: readonly ListEntry[]): boolean {
+  const [, file] = /^(.+)\.(?:journal|lock)$/.exec(name) ?? [];
+  return name.startsWith(".") || OWN_FILES.test(name) || entries.some((entry) => entry.name === file);
+}
 
 /** Names of the files in the folder of an archive that are not part of it; undefined for other folders. */
 export async function othersInArchive(
@@ -108,7 +114,7 @@ export async function othersInArchive(
   options: OpenOptions,
 ): Promise<readonly string[] | undefined> {
   const isFurther = ({ name, kind }: ListEntry): boolean =>
-    kind === "object" && !PARTS.test(name) && !OWN_FILES.test(name);
+    kind === "object" && !PARTS.test(name) && !isOwnFile(name, entries);
   // A table that has lost its __rootdirs__ is damaged, and not a folder of arrays.
   let isArchive = entries.some(
     ({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object",
