@@ -30,6 +30,7 @@ import { writeIcechunk } from "./icechunk/icechunk-write.ts";
 import {
   addressOf,
   assertNamesDiffer,
+  closeOnFailure,
   closing,
   isBucketAddress,
   isRemote,
@@ -122,7 +123,11 @@ export async function virtualizeListed(
   const held = await openHeld(paths, options.signal);
   const others = paths.filter((path) => !held.some(({ typed }) => typed === path));
   const openPlace = placeOpener({ allow: options.allow });
-  const located = await locateEntries(others, { signal: options.signal, openPlace });
+  const closeHeld = async (): Promise<void> => {
+    for (const { root } of held) await root.close();
+  };
+  const finding = locateEntries(others, { signal: options.signal, openPlace });
+  const located = await closeOnFailure({ close: closeHeld }, finding);
   const entries = [...held, ...located.entries];
   const opened: Archive[] = [];
   const referred: ReferredSource[] = [];
@@ -168,7 +173,7 @@ export async function virtualizeListed(
     return { ...result, failures, open: openingLines(destination, form, result.containers) };
   } finally {
     for (const each of opened) if (isRemote(each.store.describe(each.path))) await each.close();
-    for (const { root } of held) await root.close();
+    await closeHeld();
     await located.close();
   }
 }

@@ -1,9 +1,10 @@
 /** References to the chunks of HDF5 files: in every form, with the values that h5py and PyTables wrote; and what is refused. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { open } from "../../src/node/open.ts";
 import { virtualize } from "../../src/node/virtualize.ts";
 import { runCli } from "../cli/harness.ts";
@@ -133,5 +134,22 @@ describe("virtualize of HDF5", () => {
       details: { field: "chunks" },
       message: expect.stringMatching(new RegExp(`${reason}.*superchunk convert`)),
     });
+  });
+
+  it("closes its file if another path has no archives", async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "own.h5");
+    await copyFile(join(fixtures, "hdf5/tutorial.h5"), file);
+    await mkdir(join(folder, "empty"));
+    const close = vi.spyOn(FileStore.prototype, "close");
+    try {
+      const paths = [file, join(folder, "empty")];
+      const writing = virtualize(paths, join(folder, "no.json"), { to: "kerchunk" });
+      await expect(writing).rejects.toMatchObject({ code: "NOT_FOUND" });
+      const closed = close.mock.contexts.map((store) => (store as FileStore).describe("own.h5"));
+      expect(closed).toContain(file);
+    } finally {
+      close.mockRestore();
+    }
   });
 });
