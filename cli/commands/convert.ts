@@ -175,6 +175,7 @@ Examples:
 /** Formats by file name extension. */
 const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["parquet", "parquet"],
+  ["parq", "parquet"],
   ["pq", "parquet"],
   ["arrow", "arrow"],
   ["feather", "arrow"],
@@ -186,39 +187,34 @@ const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["blz", "blz"],
 ] as const);
 
-const VIA_B2ND = 'write .b2nd (a DST that ends in ".b2nd"), which python-blosc2 opens';
-const VIA_ZIP = 'write Zarr (a DST that ends in ".zarr"), and pack it: zip -0 -r DST.zip DST';
-const VIA_ZARR = 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it';
-/** Advice for a name with the extension of a format that cannot be written. */
-const UNWRITTEN: ReadonlyMap<string, string> = new Map([
-  ["csv", "superchunk cat SRC --format csv prints it"],
+/** Advice for names with the endings of formats that cannot be written. */
+const ADVICE: readonly (readonly [endings: string, advice: string])[] = [
+  ["csv xls xlsx", "superchunk cat SRC --format csv prints it"],
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
   ["json", "superchunk cat SRC --format json prints it"],
-  ["ndjson", "superchunk cat SRC --format ndjson prints it"],
-  ["jsonl", "superchunk cat SRC --format ndjson prints it"],
+  ["ndjson jsonl", "superchunk cat SRC --format ndjson prints it"],
+  ["arrows", "superchunk cat SRC --format arrow prints it"],
+  ["raw bin", "superchunk cat SRC --format raw prints it"],
   ["txt", "superchunk cat SRC prints it"],
-  ["orc", 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too'],
-  ["xlsx", "superchunk cat SRC --format csv prints it"],
-  ["xls", "superchunk cat SRC --format csv prints it"],
   ["npz", "write an .npy file for each array"],
-  ["h5", VIA_ZARR],
-  ["hdf5", VIA_ZARR],
-  ["nc", VIA_ZARR],
-  ["b2frame", VIA_B2ND],
-  ["b2z", VIA_B2ND],
-  ["b2e", VIA_B2ND],
-  ["b2d", VIA_B2ND],
-  ["zip", VIA_ZIP],
+  ["icechunk", "superchunk virtualize SRC DST writes references into one"],
+  [
+    "orc avro duckdb lance",
+    'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too',
+  ],
+  ["h5 hdf5 hdf nc nc4 n5", 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it'],
+  ["b2frame b2z b2e b2d", 'write .b2nd (a DST that ends in ".b2nd"), which python-blosc2 opens'],
+  ["zip", 'write Zarr (a DST that ends in ".zarr"), and pack it: zip -0 -r DST.zip DST'],
   ["tar", 'write Zarr (a DST that ends in ".zarr"), and pack it'],
   ["gz", 'write Zarr (a DST that ends in ".zarr"), whose chunks are compressed'],
-]);
+];
 
 /** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */
 function formatNamed(destination: string): ConvertFlags["to"] {
   if (destination === "-")
     throw wrongUse("dst", 'convert writes files and folders; "superchunk cat" prints to stdout');
   const ending = /\.([a-z0-9]+)\/*(?:\?.*)?$/i.exec(destination)?.[1]?.toLowerCase() ?? "";
-  const advice = UNWRITTEN.get(ending);
+  const advice = ADVICE.find(([endings]) => endings.split(" ").includes(ending))?.[1];
   if (advice === undefined) return NAMED.get(ending) ?? "zarr";
   throw new SuperchunkError(
     "UNSUPPORTED",

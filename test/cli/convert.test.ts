@@ -70,6 +70,33 @@ describe("one archive", () => {
     },
   );
 
+  it("never writes a Zarr folder with the name of another format", async () => {
+    const to = (name: string) => runCli(["convert", corpus("carray/blz-f8"), join(folder, name)]);
+    for (const name of ["a.parq", "a.pq", "a.parquet"]) {
+      expect((await to(name)).code).toBe(0);
+      expect(readFileSync(join(folder, name)).subarray(0, 4).toString()).toBe("PAR1");
+    }
+    const names = [
+      "csv",
+      "json",
+      "raw",
+      "bin",
+      "arrows",
+      "icechunk",
+      "avro",
+      "duckdb",
+      "lance",
+      "hdf",
+      "nc4",
+      "n5",
+    ];
+    for (const name of names) {
+      const { code, err } = await to(`b.${name}`);
+      expect([code, err]).toEqual([1, expect.stringContaining(`convert does not write .${name}: `)]);
+      expect(existsSync(join(folder, `b.${name}`))).toBe(false);
+    }
+  });
+
   it("with --json reports what was done in fields", async () => {
     const { out } = await runCli([
       "convert",
