@@ -58,7 +58,7 @@ interface Totals {
   archives: number;
   damaged: number;
   failed: number;
-  /** Undamaged, but with a Zarr view that is out of date. */
+  /** Undamaged, but their Zarr view is out of date, or references are. */
   behind: number;
   /** No damage found, but not everything could be checked. */
   partly: number;
@@ -467,7 +467,7 @@ function summaryLine(totals: Totals): string {
   const { same, kept } = totals;
   const words = [
     `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind - partly)} ok`,
-    ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view that is out of date`] : []),
+    ...(behind > 0 ? [`${formatCount(behind)} out of date`] : []),
     ...(partly > 0 ? [`${formatCount(partly)} checked in part`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),

@@ -70,7 +70,7 @@ test("changing a linked array warns that its Zarr view falls behind, and linking
   expect(behind.out).toMatch(
     /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is intact, but shows the archive as it was/,
   );
-  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view that is out of date");
+  expect(behind.out).toContain("1 archive: 0 ok, 1 out of date");
   expect((await runCli(["link", copy])).code).toBe(0);
   expect((await runCli(["verify", copy])).code).toBe(0);
   await runCli(["unlink", copy]);
