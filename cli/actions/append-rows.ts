@@ -1,13 +1,6 @@
 /** Converts inputs to rows for an append: bytes that fit, or the fields of a structured `.npy` for columns. */
 
-import {
-  type ArrayArchive,
-  type DType,
-  type Field,
-  formatDType,
-  type JsonValue,
-  parseDType,
-} from "../../src/index.ts";
+import { type ArrayArchive, type DType, type Field, formatDType, parseDType } from "../../src/index.ts";
 import type { CarryTarget, StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
@@ -117,7 +110,7 @@ function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, 
 
 function structOf(columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>): DType {
   const fields = [...columns].map(([name, { dtype, shape }]) => [name, formatDType(dtype), shape.slice(1)]);
-  return parseDType(fields as JsonValue, "columns");
+  return parseDType(fields, "columns");
 }
 
 function fieldInputs(

@@ -267,7 +267,7 @@ async function arrayRows(
   const data = counted(drawnRows(input, target, context), plan, rowBytes);
   if (rowBytes > 0) {
     const isCounted = flags.as === "superchunk" && input.size !== undefined;
-    const known = isCounted ? Math.floor((input.size ?? 0) / rowBytes) : rows;
+    const known = isCounted ? Math.floor(input.size / rowBytes) : rows;
     return { options: { dtype, shape: [0, ...rowShape], data, ...expected(known) } };
   }
   // Rows without bytes are counted from the header.

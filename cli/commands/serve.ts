@@ -105,7 +105,7 @@ function openBrowser(url: string): void {
       : process.platform === "win32"
         ? ["cmd", "/c", "start", "", url]
         : ["xdg-open", url];
-  const child = spawn(program ?? "xdg-open", args, { stdio: "ignore", detached: true });
+  const child = spawn(program, args, { stdio: "ignore", detached: true });
   child.on("error", () => undefined);
   child.unref();
 }

@@ -388,7 +388,7 @@ function verdictLines(outcome: Outcome, columns: number | undefined): string[] {
   if (error !== undefined)
     return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
   if (report === undefined) return [];
-  const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
+  const sums = report.digests > 0 ? formatPlural(report.digests, "checksum") : "no checksums";
   const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
   return [
     ...foldLine(`${verdictOf(outcome)}  ${name}`, facts, STATE, columns),

@@ -312,7 +312,7 @@ export class ColumnView extends ColumnShards {
     if (data?.kind !== "file") return undefined;
     const isNamed = data.identity === found?.facts.identity;
     const isOpen = (data.mode & WRITE_BITS) !== 0;
-    if (isNamed && found?.shard !== undefined) {
+    if (isNamed && found.shard !== undefined) {
       if (all && (await this.#differs(update))) return undefined;
       if (isOpen) await files.setMode(from, data.mode & ~WRITE_BITS);
       return isOpen;

@@ -30,7 +30,7 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
     return given as DType;
   try {
-    return parseDType(ALIASES.get(given) ?? (given as JsonValue), path);
+    return parseDType(ALIASES.get(given) ?? given, path);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     const { found, expected } = error.details;

@@ -10,7 +10,7 @@ import type { ArrayRun, ConvertFormat, ConvertOptions, Failure, FoundAt, Task } 
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
-import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonObject } from "../format/types.ts";
 
 /** Consecutive tasks of equal size: their number, and the uncompressed bytes of each. */
 export type TaskRun = readonly [count: number, nbytes: number];
@@ -87,7 +87,7 @@ export function packOptions(
 export function unpackOptions({ dtype, ...others }: PackedOptions): ConvertOptions {
   return {
     ...(others as ConvertOptions),
-    ...(dtype === undefined ? {} : { dtype: parseDType(dtype as JsonValue & string, "options.dtype") }),
+    ...(dtype === undefined ? {} : { dtype: parseDType(dtype, "options.dtype") }),
   };
 }
 

@@ -5,7 +5,7 @@
  * Knows lists of chunks; must not know the forms of references.
  */
 
-import type { Archive, ChunkInfo, OpenOptions } from "../archive/kinds/types.ts";
+import type { ChunkInfo, OpenOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -32,7 +32,7 @@ export async function listSource(
   let chunks = 0;
   // Other formats have their chunks in an index, so their references are made at the end.
   if (!("model" in opened) && opened.kind !== "group") {
-    const plan = await planReferences(opened as Archive, { ...options, listed: recordIn(lists) });
+    const plan = await planReferences(opened, { ...options, listed: recordIn(lists) });
     const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
     for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
   }

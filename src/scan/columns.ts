@@ -250,9 +250,9 @@ export function fingerprintOf({ array, dtype, offset, cellRows }: ScannedColumn)
   const sizes = array.metadata["sizes"] as JsonObject | undefined;
   const layout = sizes?.["layout"] as JsonObject | undefined;
   const commit: JsonValue = layout === undefined ? null : [layout["id"] ?? null, layout["edition"] ?? null];
-  const whole = formatDType(array.dtype) as JsonValue;
+  const whole = formatDType(array.dtype);
   const fill = (array as { readonly fillValue?: JsonValue }).fillValue ?? null;
-  const own = formatDType(dtype) as JsonValue;
+  const own = formatDType(dtype);
   return stringifyJson([own, whole, array.shape.slice(1), offset, cellRows, fill, commit]);
 }
 

@@ -1,4 +1,4 @@
-import type { ByteOrder, DType, Field } from "../format/types.ts";
+import type { DType, Field } from "../format/types.ts";
 import { fieldSize, swapBytes } from "./values.ts";
 
 /**
@@ -210,7 +210,7 @@ function pack(dtype: DType, from: number, to: number, toLittle: boolean, runs: R
           : dtype.itemSize;
     for (let at = 0; at < dtype.itemSize; at += width)
       runs.push({ from: from + at, to: to + at, length: width, reverse: swap });
-    return swap ? ({ ...dtype, byteOrder: "little" satisfies ByteOrder } as DType) : dtype;
+    return swap ? { ...dtype, byteOrder: "little" } : dtype;
   }
   const fields: Field[] = [];
   let size = 0;

@@ -64,7 +64,7 @@ export async function planNodesView(
     const ignore = (): void => undefined;
     const context = { store, encoder, signal, counts, advance: ignore, note: ignore };
     const isThere = await objectRun(job, "").run({ key, part, nbytes: 0 }, context);
-    return isThere === false ? undefined : store.get(key);
+    return isThere ? store.get(key) : undefined;
   };
   return {
     documents,

@@ -145,7 +145,7 @@ class Search {
     return {
       ...this.#file,
       header: this.#header,
-      checksum: this.#checksum ?? "None",
+      checksum: this.#checksum,
       metadata: this.#metadata,
       lostMetadata: this.#lostMetadata,
       places,

@@ -115,10 +115,7 @@ export async function examineFolder(
   const isPlain =
     isCarray || declared?.["columns"] === false || (files.superchunk !== undefined && !files.columns);
   const hasColumns = dtype.kind === "struct" && !isPlain;
-  const field =
-    hasColumns && dtype.kind === "struct"
-      ? dtype.fields.find(({ name }) => name === files.column)
-      : undefined;
+  const field = hasColumns ? dtype.fields.find(({ name }) => name === files.column) : undefined;
   const itemBytes = field === undefined ? dtype.itemSize : fieldSize(field);
   const given = storage?.chunklen ?? facts.chunklen;
   const rowShape = shape?.slice(1) ?? rowShapeOf(sample, (given ?? 0) * itemBytes, problems);

@@ -7,7 +7,7 @@ import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonObject } from "../../format/types.ts";
 import { PRODUCER_VERSION } from "../../parquet/file.ts";
 import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
 import { isDailyBars } from "../../scan/daily-bars.ts";
@@ -187,7 +187,7 @@ export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, s
   const metadata = new Map(attrs.map(([name, value]) => [name, stringifyJson(value)]));
   const described = columns.flatMap(columnsOf).map(({ name, dtype, shape, attrs: own, fillValue }) => ({
     name: name || ONLY_COLUMN,
-    dtype: formatDType(dtype) as JsonValue,
+    dtype: formatDType(dtype),
     shape,
     ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
     ...(fillValue === undefined ? {} : { fill_value: fillValue }),
@@ -195,7 +195,7 @@ export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, s
   const scale = priceScale(piece, options);
   if (scale !== undefined && (options.parquet?.prices ?? "raw") === "raw")
     metadata.set("zipline.price_scale", String(scale));
-  metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
+  metadata.set("superchunk", stringifyJson({ columns: described }));
   return metadata;
 }
 

@@ -122,7 +122,7 @@ async function planHierarchy(
 }
 
 function archiveOf(source: OpenedSource): Archive {
-  if ("dialect" in source && ("encodedChunks" in source || source.kind === "table")) return source as Archive;
+  if ("dialect" in source && ("encodedChunks" in source || source.kind === "table")) return source;
   throw new SuperchunkError("UNSUPPORTED", "only archives become hierarchies of the older transformer", {
     path: "store" in source ? source.store.describe(source.path) : "",
     field: "source",
