@@ -58,6 +58,17 @@ export function makeSample({ type, typesize, start }, nbytes) {
   return new Uint8Array(array.buffer);
 }
 
+/** Bytes of a kind that a benchmark of chunks takes: a processor learns the branches of less if the same are processed again and again. */
+const VARIED = 4 << 20;
+
+/** Consecutive chunks of a kind, each of `nbytes` bytes at most, {@link VARIED} bytes in all or one chunk. */
+export function makeChunks(what, nbytes) {
+  const length = Math.floor(nbytes / what.typesize) * what.typesize;
+  const count = Math.max(1, Math.floor(VARIED / nbytes));
+  const whole = makeSample(what, count * length);
+  return Array.from({ length: count }, (_, i) => whole.subarray(i * length, (i + 1) * length));
+}
+
 /** A random walk with two decimals whose price often stays the same, as in trades. */
 function startPrices() {
   const normal = normalNumbers(1);

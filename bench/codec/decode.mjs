@@ -2,13 +2,13 @@
  * Decoding compared with libblosc and numcodecs.js: `node bench/codec/decode.mjs [--size BYTES] [--rounds N] [--json FILE]
  * [NAME…]`.
  *
- * All decode the same chunks into a reused buffer; least times, one thread. Prints losses against the bars. Names select works
+ * All decode the same chunks, 4 MiB in turn, into a reused buffer; least times, one thread. Prints losses against the bars. Names select works
  * or samples: "lz4 shuffle", "categories uint8".
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
-import { EXTREMES, makeSample, SAMPLES } from "../samples.mjs";
+import { EXTREMES, makeChunks, makeSample, SAMPLES } from "../samples.mjs";
 import { startLibblosc } from "./libblosc.mjs";
 import { printSummary } from "./summary.mjs";
 import { leastSeconds } from "./timing.mjs";
@@ -49,25 +49,35 @@ for (const setting of SETTINGS) {
   for (const [sample, what] of Object.entries({ ...SAMPLES, ...EXTREMES })) {
     const work = nameOf(setting);
     if (!isWanted(work, sample)) continue;
-    const data = makeSample(what, size);
-    const chunk = await blosc.encode(data, { ...setting, clevel: 5, typesize: what.typesize });
-    const out = new Uint8Array(data.length);
-    await blosc.decode(chunk, { out });
-    if (Buffer.compare(out, data) !== 0) throw new Error(`${work} ${sample}: decoded to other bytes`);
-    const native = await libblosc?.prepare({ work: "decode", data: chunk, nbytes: data.length });
+    const pieces = makeChunks(what, size);
+    const { length } = pieces[0];
+    const out = new Uint8Array(length);
+    const chunks = [];
+    for (const data of pieces) {
+      const chunk = await blosc.encode(data, { ...setting, clevel: 5, typesize: what.typesize });
+      await blosc.decode(chunk, { out });
+      if (Buffer.compare(out, data) !== 0) throw new Error(`${work} ${sample}: decoded to other bytes`);
+      chunks.push(chunk);
+    }
+    const native = await libblosc?.prepare({ work: "decode", chunks, nbytes: length });
     const [ours, theirs, natives] = await leastSeconds(
       [
-        () => blosc.decodeSync(chunk, { out }),
-        () => peer.decode(chunk, out),
+        () => {
+          for (const chunk of chunks) blosc.decodeSync(chunk, { out });
+        },
+        async () => {
+          for (const chunk of chunks) await peer.decode(chunk, out);
+        },
         ...(native === undefined ? [] : [native]),
       ],
       { rounds },
     );
+    const nbytes = chunks.length * length;
     results.push({
       work,
       sample,
-      ratio: data.length / chunk.length,
-      mbPerSecond: data.length / ours / 1e6,
+      ratio: nbytes / chunks.reduce((sum, chunk) => sum + chunk.length, 0),
+      mbPerSecond: nbytes / ours / 1e6,
       times: theirs / ours,
       timesLibblosc: natives === undefined ? undefined : natives / ours,
     });

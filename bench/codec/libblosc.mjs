@@ -48,11 +48,11 @@ class Libblosc {
     return JSON.parse(value);
   }
 
-  /** Prepares `{work, data, …}`, replacing the previous job, for `leastSeconds`; `size` is that of an encoded chunk. */
-  async prepare({ data, ...job }) {
+  /** Prepares `{work, chunks, …}`, replacing the previous job, for `leastSeconds`; `size` is that of all encoded chunks. */
+  async prepare({ chunks, ...job }) {
     const file = join(this.#folder, "data");
-    writeFileSync(file, data);
-    const { size } = await this.ask({ job: { ...job, file } });
+    writeFileSync(file, Buffer.concat(chunks));
+    const { size } = await this.ask({ job: { ...job, file, lengths: chunks.map(({ length }) => length) } });
     return { size, seconds: async (round) => (await this.ask({ seconds: round })).seconds };
   }
 
