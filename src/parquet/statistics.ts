@@ -1,8 +1,8 @@
 /**
  * The least and the greatest value of pages and column chunks, which readers use to skip pages.
  *
- * NaN is ignored, and zeros count as -0 for the least and +0 for the greatest value, as the specification says. Strings
- * longer than 64 bytes have no statistics. Knows values; must not know pages. @see docs/parquet-format.md [PX]
+ * Zeros count as -0 for the least and +0 for the greatest value, as the specification says. Values with NaN or strings of more
+ * than 64 bytes have neither. Knows values; must not know pages. @see docs/parquet-format.md [PX]
  */
 import { at, fromHex } from "../bytes/arrays.ts";
 import type { DecodeKernel } from "../codec/decode/decode-kernel.ts";
@@ -17,9 +17,9 @@ type Bound = number | bigint | Uint8Array;
 /** The facts of some values. */
 export interface ValueStatistics {
   readonly nulls: number;
-  /** True if a value is too long to be kept; the other members are then meaningless. */
+  /** True if a value is too long to be kept, or NaN; the bounds are then meaningless. */
   readonly isOpen: boolean;
-  /** Undefined if there are no values other than NaN, or one is too long. */
+  /** Undefined if there are no values, or one is NaN or too long. */
   readonly least: Bound | undefined;
   readonly greatest: Bound | undefined;
   /** True if no value is less than the previous one, and none is null. */
@@ -74,8 +74,7 @@ const guests = new WeakMap<DecodeKernel, BoundsKernel>();
 
 function boundsOfNumbers(kind: NumberKind, values: Uint8Array): Bounds {
   const { least, greatest, isAscending } = inKernel(kind, values) ?? inScript(kind, values);
-  // There is nothing but NaN, perhaps a single one, which is not compared with any other.
-  if (least > greatest) return { ...NOTHING, isAscending: false };
+  if (Number.isNaN(greatest)) return { ...NOTHING, isOpen: true, isAscending: false };
   const isFloat = kind === "float" || kind === "double";
   const zeros = { least: least === 0 && isFloat ? -0 : least, greatest: greatest === 0 ? 0 : greatest };
   return { isOpen: false, ...zeros, isAscending };
@@ -116,7 +115,7 @@ function inScript(kind: NumberKind, values: Uint8Array): Compared {
   for (const [i, value] of numbers.entries()) {
     if (i > 0 && !(value >= at(numbers, i - 1))) isAscending = false;
     if (value < least) least = value;
-    if (value > greatest) greatest = value;
+    if (value > greatest || Number.isNaN(value)) greatest = value;
   }
   return { least, greatest, isAscending };
 }

@@ -71,22 +71,23 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s in long 
     }
 });
 
-test.each([Float32Array, Float64Array])("NaN does not count in %o", (array) => {
+test.each([Float32Array, Float64Array])("values with NaN, wherever it is, have no bounds in %o", (array) => {
   const kind: ValueKind = array === Float32Array ? "float" : "double";
   const leaf = { kind, width: array.BYTES_PER_ELEMENT } as Leaf;
   const boundsOf = (list: readonly number[]): unknown[] => {
     const bytes = bytesOf(array.from(list));
-    const { least, greatest, isAscending } = statisticsOf(
+    const { least, greatest, isAscending, isOpen } = statisticsOf(
       leaf,
       { bytes, count: list.length, present: undefined },
       bytes,
     );
-    return [least, greatest, isAscending];
+    return [least, greatest, isAscending, isOpen];
   };
-  expect(boundsOf([Number.NaN, 4, 1, Number.NaN, 9, 3])).toEqual([1, 9, false]);
-  expect(boundsOf([1, Number.NaN, 2])).toEqual([1, 2, false]);
-  expect(boundsOf([Number.NaN, 4])).toEqual([4, 4, false]);
-  expect(boundsOf([Number.NaN])).toEqual([undefined, undefined, false]);
+  for (let length = 1; length <= 40; length++)
+    for (let place = 0; place < length; place++) {
+      const list = Array.from({ length }, (_, i) => (i === place ? Number.NaN : i % 7));
+      expect([length, place, boundsOf(list)]).toEqual([length, place, [undefined, undefined, false, true]]);
+    }
 });
 
 test("numbers in memory that a decoder lends have the same bounds", async () => {

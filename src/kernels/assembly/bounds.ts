@@ -3,7 +3,7 @@
 
 /**
  * Finds the least and the greatest of little-endian numbers, at least one, and writes a vector of each to `out`: its lanes hold
- * the bounds of some of the numbers. NaN does not count; without any other number the bounds are infinity and -infinity.
+ * the bounds of some of the numbers. With a NaN among them, a lane of the greatest is NaN.
  * Kinds: 0 int32, 1 uint32, 2 int64, 3 uint64, 4 float32, 5 float64.
  *
  * @returns true if no number is less than the one before it, nor NaN, nor follows NaN
@@ -25,21 +25,23 @@ function boundsOf<T>(src: usize, length: usize, out: usize, flip: v128): bool {
   let p = isSorted ? end - sizeof<T>() : src;
   if (isSorted) least = less<T>(least, v128.xor(v128.load_splat<T>(src), flip));
   // Two bounds of each kind: a comparison would wait for the one before it.
-  let least2 = least, greatest2 = greatest;
+  let least2 = least, greatest2 = greatest, nan = i32x4.splat(0);
   for (; p + 32 <= end; p += 32) {
     const v = v128.xor(v128.load(p), flip), v2 = v128.xor(v128.load(p, 16), flip);
     least = less<T>(least, v);
     greatest = more<T>(greatest, v);
     least2 = less<T>(least2, v2);
     greatest2 = more<T>(greatest2, v2);
+    if (isFloat<T>()) nan = v128.or(nan, v128.or(v128.ne<T>(v, v), v128.ne<T>(v2, v2)));
   }
   for (; p < end; p += sizeof<T>()) {
     const v = v128.xor(v128.load_splat<T>(p), flip);
     least = less<T>(least, v);
     greatest = more<T>(greatest, v);
+    if (isFloat<T>()) nan = v128.or(nan, v128.ne<T>(v, v));
   }
   v128.store(out, v128.xor(less<T>(least, least2), flip));
-  v128.store(out, v128.xor(more<T>(greatest, greatest2), flip), 16);
+  v128.store(out, v128.or(v128.xor(more<T>(greatest, greatest2), flip), nan), 16);
   return isSorted;
 }
 

@@ -266,19 +266,32 @@ test("rows of several values become lists, and are copied if blocks end on rows"
   expect(others.result.verified).toBe(true);
 });
 
-test("statistics ignore NaN, and zero is -0 as the minimum and 0 as the maximum", async () => {
-  const values = Float64Array.from([Number.NaN, 0, 5, -0, Number.NaN, 0]);
-  const { store } = await toParquet(new Uint8Array(values.buffer), 1 << 20, { dtype: "<f8", shape: [6] });
-  const { metadata } = await metadataOf(store);
-  const found = metadata.row_groups[0]?.columns[0]?.meta_data?.statistics;
-  expect([found?.min_value, found?.max_value, found?.null_count]).toEqual([-0, 5, 0n]);
-  const nan = await toParquet(new Uint8Array(Float64Array.of(Number.NaN).buffer), 1 << 20, {
-    dtype: "<f8",
-    shape: [1],
-  });
-  const [chunk] = (await metadataOf(nan.store)).metadata.row_groups[0]?.columns ?? [];
-  expect(chunk?.meta_data?.statistics?.min_value).toBeUndefined();
-  expect(chunk?.column_index_offset).toBeUndefined();
+test("a column with NaN has no minimum and maximum, and no column index", async () => {
+  for (const dtype of ["<f8", ">f4", "<f2"])
+    for (const place of [0, 4999, undefined]) {
+      const size = Number(dtype[2]);
+      const bytes = new Uint8Array(5000 * size);
+      if (place !== undefined) bytes.fill(0xff, place * size, (place + 1) * size); // NaN in any byte order
+      const { store } = await toParquet(bytes, 1 << 20, { dtype, shape: [5000] });
+      const [chunk] = (await metadataOf(store)).metadata.row_groups[0]?.columns ?? [];
+      const { min_value: min, max_value: max, null_count: nulls } = chunk?.meta_data?.statistics ?? {};
+      const isThere = [min, max, chunk?.column_index_offset].map((each) => each !== undefined);
+      expect([dtype, place, nulls, ...isThere]).toEqual([
+        dtype,
+        place,
+        0n,
+        ...Array(3).fill(place === undefined),
+      ]);
+    }
+});
+
+test("zero is -0 as the minimum and 0 as the maximum", async () => {
+  for (const values of [[0, 5, -0, 0], [0, 0], [-0]]) {
+    const bytes = new Uint8Array(Float64Array.from(values).buffer);
+    const { store } = await toParquet(bytes, 1 << 20, { dtype: "<f8", shape: [values.length] });
+    const found = (await metadataOf(store)).metadata.row_groups[0]?.columns[0]?.meta_data?.statistics;
+    expect([found?.min_value, found?.max_value]).toEqual([-0, Math.max(...values) + 0]);
+  }
 });
 
 test("the minimum and the maximum of every kind are those of all values", async () => {
@@ -289,7 +302,7 @@ test("the minimum and the maximum of every kind are those of all values", async 
     ["<i4", new Uint8Array(Int32Array.of(4, -3, 9).buffer), [-3, 9]],
     ["<u4", new Uint8Array(Uint32Array.of(4, 4_000_000_000, 1).buffer), [1, 4_000_000_000]],
     ["<i2", new Uint8Array(Int16Array.of(4, -3, 9).buffer), [-3, 9]],
-    ["<f4", new Uint8Array(Float32Array.of(1, 2, -3.5, 7, Number.NaN).buffer), [-3.5, 7]],
+    ["<f4", new Uint8Array(Float32Array.of(1, 2, -3.5, 7, 0).buffer), [-3.5, 7]],
     ["<f8", new Uint8Array(Float64Array.of(1, 2, 3, 2, -1).buffer), [-1, 3]],
     ["|S3", new TextEncoder().encode("b\0\0abcc\0\0"), ["abc", "c"]],
     ["|b1", Uint8Array.of(1, 1, 0), [false, true]],
