@@ -390,6 +390,8 @@ export interface ArrayRun {
   run(task: Task, context: TaskContext): Promise<boolean>;
   /** Documents that make it visible, if known in advance. An array whose documents exist is finished. */
   readonly documents: readonly Document[];
+  /** Makes the documents that depend on the objects of its tasks, once all of these exist. May be repeated. */
+  conclude?(context: TaskContext): Promise<void>;
   /** Compares every value with the source. Throws `BAD_FIELD` if one differs, and the codes of damage. */
   compare(store: ReadableStore, signal: AbortSignal | undefined): Promise<void>;
 }

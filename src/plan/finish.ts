@@ -219,7 +219,10 @@ class Finish {
     if (first === undefined) return true;
     // A folder that is moved to its place would not replace what is left.
     if (!target.isHierarchy && target.ending === undefined)
-      for (const unit of wrong.keys()) await this.#removeSource(units.place(unit).source);
+      for (const unit of wrong.keys()) {
+        const { source, task } = units.place(unit);
+        if (task === undefined) await this.#removeSource(source);
+      }
     await forgetReceipts(this.#job, wrong);
     if (await isFinished(this.#job)) {
       await cleanUp(this.#job);
@@ -274,7 +277,7 @@ class Finish {
       this.damage.push(...this.#job.damageOf(index));
       const { options } = this.#job;
       // Files were compared by their tasks.
-      const verify = options.verify === true && target.isHierarchy;
+      const verify = options.verify === true && target.ending === undefined;
       const context = { target, store, options: { ...options, verify }, publisher: publishDirectly(store) };
       const outcome = await runSource(run, context, {
         keep: "receipts",
@@ -315,7 +318,8 @@ class Finish {
     const { node, tasks } = at(plan.sources, index);
     const key = joinKey(path, node);
     if (target.isHierarchy) return deleteTree(store, key, new Set());
-    if (tasks === undefined) return deleteAt(store, `${key}${target.ending ?? ""}`);
+    if (tasks === undefined || target.ending === undefined)
+      return deleteAt(store, `${key}${target.ending ?? ""}`);
     const folders = new Set<string>();
     for (const { source, key } of this.#objects) {
       if (source !== index) continue;

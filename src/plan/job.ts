@@ -32,6 +32,7 @@ import type { PutOptions, ReadableStore, WritableStore } from "../store/types.ts
 import { type Peeked, peek, peekVersions } from "./peek.ts";
 import {
   assertShareable,
+  countTasks,
   orderedTasks,
   packOptions,
   packTasks,
@@ -162,13 +163,16 @@ async function describeSource(
   const { nbytes } = run.plan;
   const { arrays } = run;
   const hasParts =
-    arrays.every(({ keepsTasks }) => keepsTasks) || (ending !== undefined && arrays.length > 1);
+    arrays.every(({ keepsTasks, conclude }) => keepsTasks || conclude !== undefined) ||
+    (ending !== undefined && arrays.length > 1);
   const isCut = hasParts && (!isTree || nbytes >= WHOLE_BYTES);
   if (!isCut) return { fingerprint, nbytes };
   const tasks: SharedSource["tasks"] = await Promise.all(
     arrays.map(async (array) => packTasks(await orderedTasks(array, signal))),
   );
-  return { fingerprint, nbytes, tasks };
+  // A folder made by one task gets its name once it is complete.
+  const isOne = arrays.some(({ conclude }) => conclude !== undefined) && countTasks(tasks.flat()) < 2;
+  return isOne ? { fingerprint, nbytes } : { fingerprint, nbytes, tasks };
 }
 
 /** Every process digests the whole plan, and the engine's JSON is many times as fast as this library's. */

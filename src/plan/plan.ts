@@ -209,6 +209,6 @@ function unitsIn({ tasks, failure }: SharedSource): number {
   return tasks === undefined ? 1 : tasks.reduce((sum, runs) => sum + countTasks(runs), 0);
 }
 
-function countTasks(runs: readonly TaskRun[]): number {
+export function countTasks(runs: readonly TaskRun[]): number {
   return runs.reduce((sum, [count]) => sum + count, 0);
 }

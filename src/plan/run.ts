@@ -370,8 +370,8 @@ export class Share {
     const objects: Receipt[] = [];
     const notes: string[] = [];
     const counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
-    // A file is a whole array or table, and is compared before it gets its name; a shard only with the rest of its array.
-    const hidesFiles = options.verify === true && !target.isHierarchy;
+    // A file is a whole array or table, and is compared before it gets its name; a part only with the rest of its array.
+    const hidesFiles = options.verify === true && target.ending !== undefined;
     const held = holdDocuments(store, {
       isDocument: target.isDocument,
       hidesFiles,

@@ -34,6 +34,7 @@ import {
   type SourceRun,
   type Target,
   type Task,
+  type TaskContext,
 } from "../pipeline.ts";
 import {
   type BatchPublisher,
@@ -226,7 +227,7 @@ class Execution {
   }
 
   async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
-    const { run, counts } = state;
+    const { run } = state;
     const { target, options } = this.#context;
     const isThere = await this.#isThere(state, task, signal);
     if (state.isFinished && !isThere) return;
@@ -234,19 +235,22 @@ class Execution {
       state.kept++;
       this.#advance(state, task.nbytes);
     } else {
-      const isMade = await run.run(task, {
-        store: state.store.store,
-        encoder: options.encoder ?? encodeHere,
-        signal,
-        counts,
-        advance: (nbytes) => this.#advance(state, nbytes),
-        note: (text) => void this.#notes.push(text),
-      });
-      if (!isMade) return;
+      if (!(await run.run(task, this.#contextOf(state, signal)))) return;
       // Another task may fail before this array ends, and its file has its final name already.
       if (target.ending !== undefined && options.verify !== true) state.isPublished = true;
     }
     if (run.keepsTasks) state.shards++;
+  }
+
+  #contextOf(state: ArrayState, signal: AbortSignal): TaskContext {
+    return {
+      store: state.store.store,
+      encoder: this.#context.options.encoder ?? encodeHere,
+      signal,
+      counts: state.counts,
+      advance: (nbytes) => this.#advance(state, nbytes),
+      note: (text) => void this.#notes.push(text),
+    };
   }
 
   /** True if an earlier run made the object of a task. */
@@ -263,8 +267,10 @@ class Execution {
     if (state.error !== undefined) return;
     signal.throwIfAborted();
     const { run, store } = state;
-    if (!state.isFinished)
+    if (!state.isFinished) {
       for (const { key, bytes } of run.documents) await store.store.put(key, bytes, { signal });
+      await run.conclude?.(this.#contextOf(state, signal));
+    }
     try {
       if (this.#context.options.verify === true) await run.compare(store.store, signal);
     } catch (error) {

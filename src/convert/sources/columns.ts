@@ -73,16 +73,56 @@ export function isCutByRows({ chunks, order }: Column): boolean {
   return chunks?.chunkLength !== undefined && order === "C";
 }
 
-/** The rows of an array in C order; chunks that are rows are offered to the encoder. */
+/** Rows of an array: from the first one up to, but excluding, the end. */
+export type RowRange = readonly [first: number, end: number];
+
+/** Rows of an array in C order; chunks that are rows are offered to the encoder. The range begins with a chunk. */
 export function offeredRows(
   column: Column,
   encoder: CopyingEncoder,
   signal: AbortSignal | undefined,
+  range: RowRange,
 ): AsyncIterable<Uint8Array> {
-  const { chunks } = column;
-  return chunks !== undefined && isCutByRows(column)
-    ? offerChunks(chunks, encoder, signal)
-    : column.stream({ signal });
+  const [first, end] = range;
+  const { chunks, shape } = column;
+  if (chunks?.chunkLength !== undefined && isCutByRows(column))
+    return offerChunks(chunks, encoder, signal, [
+      first / chunks.chunkLength,
+      Math.ceil(end / chunks.chunkLength),
+    ]);
+  return first === 0 && end === shape[0] ? column.stream({ signal }) : rowsBetween(column, range, signal);
+}
+
+/** Bytes of rows read at a time. */
+const SPAN_BYTES = 4 << 20;
+/** From this many bytes on, chunks cost too much to be read by two processes. */
+const LARGE_CHUNK = 64 << 20;
+
+async function* rowsBetween(
+  column: Column,
+  [first, end]: RowRange,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const length = rowsOfChunk(column) ?? 1;
+  const step = Math.max(1, Math.floor(SPAN_BYTES / (length * rowBytesOf(column)))) * length;
+  for (let row = first; row < end; ) {
+    const next = Math.min(end, (Math.floor(row / step) + 1) * step);
+    yield column.rows(row, next, signal);
+    row = next;
+  }
+}
+
+/** Rows that are stored, and read, together; undefined if reading some rows costs about as much as reading all. */
+export function rowsOfChunk(column: Column): number | undefined {
+  const { chunks, archive, zarr, order, shape } = column;
+  if (isCutByRows(column)) return chunks?.chunkLength;
+  if (order === "F" && shape.length > 1) return undefined;
+  const rows = zarr?.chunkShape[0] ?? (archive as Partial<ArrayArchive> | undefined)?.chunkLength;
+  return rows === undefined || rows * rowBytesOf(column) > LARGE_CHUNK ? undefined : rows;
+}
+
+export function rowBytesOf({ shape, dtype }: Pick<Column, "shape" | "dtype">): number {
+  return elementsOf(shape.slice(1)) * dtype.itemSize;
 }
 
 /** Compression settings for writers. */

@@ -98,14 +98,15 @@ export class CopyingEncoder implements ChunkEncoder {
   }
 }
 
-/** The decoded bytes of all chunks in stored order; each chunk is first offered to the encoder. */
+/** The decoded bytes of chunks `[first, end)`, by default all, in stored order; each chunk is first offered to the encoder. */
 export async function* offerChunks(
   { stored, nbytes, typesize }: OfferedChunks,
   encoder: CopyingEncoder,
   signal: AbortSignal | undefined,
+  [first, end]: readonly [number, number] = [0, stored.nchunks],
 ): AsyncIterable<Uint8Array> {
-  let left = nbytes;
-  for await (const { place, bytes } of stored.encodedChunks(0, stored.nchunks, { signal })) {
+  let left = nbytes - first * stored.chunkBytes;
+  for await (const { place, bytes } of stored.encodedChunks(first, end, { signal })) {
     const chunk = bytes.slice();
     const items = await placeFailure(stored.store, place, decode(chunk));
     // The last chunk may hold more rows than count.

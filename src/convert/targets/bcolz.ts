@@ -1,12 +1,22 @@
 /** bcolz's folders: carrays, and ctables. */
+import { PROLOGUE } from "../../archive/places/sequence.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { parseFilled } from "../../format/layout.ts";
+import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz/bcolz-create.ts";
+import { joinKey } from "../../store/key.ts";
+import {
+  type CarrayOptions,
+  checkNames,
+  commitCarray,
+  commitTable,
+  settleCarray,
+} from "../../write/bcolz/bcolz-create.ts";
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
-import type { ColumnTable } from "../pipeline.ts";
+import { putRows } from "../../write/bcolz/carray-steps.ts";
 import { type Column, compressionOf, isCutByRows, offeredRows } from "../sources/columns.ts";
-import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
+import type { ColumnFormat, Piece } from "./column-target.ts";
+import { isFolderDocument, otherRows, rowTasks, storedBytes } from "./folder-tasks.ts";
 
 /**
  * bcolz 1.2 locates rows by the typesize that it would have given to Blosc; from a chunk with another one it returns wrong values.
@@ -40,11 +50,50 @@ export const BCOLZ: ColumnFormat = {
     return undefined;
   },
 
-  async write({ key, columns, table }, context) {
-    if (table !== undefined) await writeTable(context, table, columns, key);
-    else await writeArray(context, at(columns, 0), key);
+  tasks(piece, options) {
+    const { columns, table } = piece;
+    if (table !== undefined) checkNames(columns.map(({ name }) => name));
+    return columns.flatMap((column, index) => {
+      const { chunklen, rowBytes } = carrayOf(column).settings;
+      const own = { key: folderOf(piece, column), columns: [column] };
+      return rowTasks(own, { rowsApart: chunklen, rowBytes, part: [index] }, options);
+    });
+  },
+
+  /** The files of some chunks of a column. */
+  async write(piece, context, [index = 0, first = 0, end = 0]) {
+    const { store, signal } = context;
+    const column = at(piece.columns, index);
+    const encoder = context.copying(NEEDS_TYPESIZE);
+    const data = context.watch(offeredRows(column, encoder, signal, [first, end]));
+    const { settings } = carrayOf(column);
+    const made = { store, path: folderOf(piece, column), settings, rows: first };
+    const { rows, keys } = await putRows(made, data, { encoder, signal });
+    if (rows !== end) throw otherRows(column, end - first, rows - first);
+    await store.sync?.(keys, { signal });
+  },
+
+  async conclude(piece, context) {
+    const { key, columns, table } = piece;
+    const { store, options } = context;
+    const replaces = options.overwrite === true;
+    for (const column of columns) {
+      const [path, made, rows] = [folderOf(piece, column), carrayOf(column), at(column.shape, 0)];
+      // A short last chunk does not count.
+      const whole = Math.floor(rows / made.settings.chunklen);
+      const numbers = { numberOf: parseCarrayChunkName, first: 0, count: whole };
+      const cbytes = (await storedBytes(context, joinKey(path, "data"), numbers)) - PROLOGUE * whole;
+      const described = { attrs: column.attrs, filled: filledIn(column), replaces };
+      await commitCarray(store, path, made, { rows, cbytes }, described);
+    }
+    const names = columns.map(({ name }) => name);
+    if (table !== undefined) await commitTable(store, key, names, { attrs: table.attrs, replaces });
   },
 };
+
+function folderOf({ key, table }: Pick<Piece, "key" | "table">, { name }: Column): string {
+  return table === undefined ? key : joinKey(key, name);
+}
 
 /** Why the chunks of columns cannot be copied into a folder; undefined if they can. */
 export function whyNotRows({ columns }: Piece): string | undefined {
@@ -53,44 +102,15 @@ export function whyNotRows({ columns }: Piece): string | undefined {
   return columns.every(isCutByRows) ? undefined : "its chunks are not rows in C order";
 }
 
-async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
-  const encoder = context.copying(NEEDS_TYPESIZE);
-  const { dtype, shape, attrs } = column;
-  const data = context.watch(offeredRows(column, encoder, context.signal));
-  const options = { ...columnOptions(column), attrs, encoder, signal: context.signal };
-  await createCarray(context.store, key, { dtype, rowShape: shape.slice(1), data }, options);
-}
-
-async function writeTable(
-  context: PieceContext,
-  table: ColumnTable,
-  columns: readonly Column[],
-  key: string,
-): Promise<void> {
-  const { signal } = context;
-  // One encoder for all columns: it compares bytes, so columns are not mixed up.
-  const encoder = context.copying(NEEDS_TYPESIZE);
-  const sources = columns.map((column) => {
-    const { name, dtype, shape, attrs } = column;
-    const options = { ...columnOptions(column), ...(Object.keys(attrs).length === 0 ? {} : { attrs }) };
-    const data = context.watch(offeredRows(column, encoder, signal));
-    return { name, dtype, rowShape: shape.slice(1), data, options };
-  });
-  await createTable(context.store, key, sources, { attrs: table.attrs, encoder, signal });
-}
-
 /** Keeps the record of rows that a repair filled. [FG-15] */
 function filledIn({ archive, path }: Column): CarrayOptions["filled"] {
   const { sizes } = (archive?.metadata ?? {}) as { readonly sizes?: JsonObject };
   return sizes === undefined ? undefined : parseFilled(sizes, path).filled;
 }
 
-function columnOptions(column: Column): CarrayOptions {
-  return {
-    compressor: compressionOf(column.settings),
-    chunkLength: column.chunks?.chunkLength,
-    expectedLength: column.shape[0],
-    fillValue: column.fillValue,
-    filled: filledIn(column),
-  };
+function carrayOf({ dtype, shape, settings, chunks, fillValue }: Column): ReturnType<typeof settleCarray> {
+  const [expectedLength, ...rowShape] = shape;
+  const chunkLength = chunks?.chunkLength;
+  const options = { compressor: compressionOf(settings), chunkLength, expectedLength, fillValue };
+  return settleCarray({ dtype, rowShape }, options);
 }

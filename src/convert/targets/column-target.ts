@@ -28,6 +28,7 @@ import type {
   SourceRun,
   Target,
   TargetPlace,
+  Task,
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
@@ -102,7 +103,13 @@ export interface ColumnFormat {
   whyRefused?(piece: Piece): string | undefined;
   /** Why chunks are recoded; undefined if they are copied, or the format has no chunks. */
   whyRecoded(piece: Piece): string | undefined;
-  write(piece: Piece, context: PieceContext): Promise<void>;
+  /**
+   * Cuts a piece into tasks with objects of their own. Then `write` writes those of one task, always with the same bytes and over what is
+   * there, and `conclude` makes the documents. Default: one task.
+   */
+  tasks?(piece: Piece, options: ConvertOptions): Iterable<Task>;
+  conclude?(piece: Piece, context: PieceContext): Promise<void>;
+  write(piece: Piece, context: PieceContext, part: Task["part"]): Promise<void>;
   /** Compares the values of a piece with its source; then `read` is not used. */
   compare?(piece: Piece, context: CompareContext): Promise<void>;
   /** The values of a written piece. Default: opens it as an archive. */
@@ -125,11 +132,6 @@ export function columnTarget(format: ColumnFormat): Target {
     isDocument: (key) => format.isDocument?.(key) === true,
     plan: (source, place, options) => planPieces(format, source, place, options),
   };
-}
-
-/** True for `meta/` of bcolz's folders and of superchunks, and for what makes a folder a table. */
-export function isFolderDocument(key: string): boolean {
-  return /(?:^|\/)(?:meta\/(?:sizes|storage|attributes)|__rootdirs__|__attrs__)$/.test(key);
 }
 
 async function planPieces(
@@ -410,34 +412,26 @@ function pieceRun(format: ColumnFormat, piece: Piece, arrays: number, options: C
     root: key,
     keepsTasks: false,
     documents: [],
-    tasks: () => [{ key, part: [0], nbytes }],
-    async run(_task, context) {
-      if (format.ending === undefined)
-        for (const { path, isFillInexact } of columns)
-          if (isFillInexact)
-            context.note(`${path}: the fill value becomes NaN, without its sign and payload`);
+    tasks: () => format.tasks?.(piece, options) ?? [{ key, part: [0], nbytes }],
+    async run({ part }, context) {
       const encoders: CopyingEncoder[] = [];
-      await format.write(piece, {
-        ...context,
-        options: { ...options, signal: context.signal },
-        copying(settings) {
-          const encoder = new CopyingEncoder(context.encoder, settings);
-          encoders.push(encoder);
-          return encoder;
-        },
-        async *watch(data) {
-          for await (const bytes of data) {
-            yield bytes;
-            context.advance(bytes.length);
-          }
-        },
-      });
+      await format.write(piece, pieceContext(context, options, encoders), part);
       for (const { copied, recoded } of encoders) {
         context.counts.copied += copied;
         context.counts.recoded += recoded;
       }
       return true;
     },
+    ...(format.conclude === undefined
+      ? {}
+      : {
+          async conclude(context) {
+            for (const { path, isFillInexact } of columns)
+              if (isFillInexact)
+                context.note(`${path}: the fill value becomes NaN, without its sign and payload`);
+            await format.conclude?.(piece, pieceContext(context, options, []));
+          },
+        }),
     async compare(store, signal) {
       if (format.compare !== undefined) return format.compare(piece, { store, options, signal });
       if (format.read !== undefined) {
@@ -451,6 +445,29 @@ function pieceRun(format: ColumnFormat, piece: Piece, arrays: number, options: C
         if (found.kind === "array") await compareValues(column, found, store.describe(key), signal);
         else if (found.kind === "bytes")
           await compareStreams(column, found.streamBytes({ signal }), store.describe(key), signal);
+      }
+    },
+  };
+}
+
+/** `encoders` gets those that copy chunks. */
+function pieceContext(
+  context: TaskContext,
+  options: ConvertOptions,
+  encoders: CopyingEncoder[],
+): PieceContext {
+  return {
+    ...context,
+    options: { ...options, signal: context.signal },
+    copying(settings) {
+      const encoder = new CopyingEncoder(context.encoder, settings);
+      encoders.push(encoder);
+      return encoder;
+    },
+    async *watch(data) {
+      for await (const bytes of data) {
+        yield bytes;
+        context.advance(bytes.length);
       }
     },
   };

@@ -1,12 +1,23 @@
 /** Folders of numbered superchunks: arrays, and tables as arrays of structs whose fields are stored apart. */
 import { at, elementsOf } from "../../bytes/arrays.ts";
-import type { DType, Field, JsonValue } from "../../format/types.ts";
-import { createArray } from "../../write/array/create.ts";
-import type { ColumnTable } from "../pipeline.ts";
-import { type Column, compressionOf, isCutByRows, offeredRows } from "../sources/columns.ts";
+import { parseSuperchunkName } from "../../format/naming.ts";
+import type { Field, JsonValue } from "../../format/types.ts";
+import { type ArrayOptions, settleArray } from "../../write/array/create.ts";
+import { commitSuperchunks, stageSuperchunks } from "../../write/array/stage.ts";
+import { layOutColumns } from "../../write/layout/columns.ts";
+import type { ArraySettings } from "../../write/layout/settings.ts";
+import {
+  type Column,
+  compressionOf,
+  isCutByRows,
+  offeredRows,
+  type RowRange,
+  rowBytesOf,
+} from "../sources/columns.ts";
 import { type CopyingEncoder, offerChunks } from "../sources/offered-chunks.ts";
 import { whyNotRows } from "./bcolz.ts";
-import { type ColumnFormat, isFolderDocument, type PieceContext } from "./column-target.ts";
+import type { ColumnFormat, Piece } from "./column-target.ts";
+import { isFolderDocument, otherRows, rowTasks, storedBytes } from "./folder-tasks.ts";
 
 /** Approximate bytes of table rows assembled at a time. */
 const BATCH_BYTES = 4 << 20;
@@ -28,9 +39,48 @@ export const BLZ: ColumnFormat = {
       : undefined;
   },
 
-  async write({ key, columns, table }, context) {
-    if (table !== undefined) await writeStructs(context, table, columns, key);
-    else await writeArray(context, at(columns, 0), key);
+  tasks(piece, options) {
+    const { chunklen, superchunklen, dtype, rowShape } = settingsOf(piece);
+    const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+    return rowTasks(piece, { rowsApart: chunklen * superchunklen, rowBytes }, options);
+  },
+
+  /** The superchunks of some rows, in the folders of all columns. */
+  async write(piece, context, [first = 0, end = 0]) {
+    const { key, columns, table } = piece;
+    const { store, signal } = context;
+    const encoder = context.copying();
+    const column = at(columns, 0);
+    const data =
+      table === undefined
+        ? offeredRows(column, encoder, signal, [first, end])
+        : structRows(columns, [first, end], encoder, signal);
+    const made = { store, path: key, settings: settingsOf(piece) };
+    const last = await stageSuperchunks(made, first, context.watch(data), { encoder, signal });
+    if (last !== end) throw otherRows(column, end - first, last - first);
+  },
+
+  async conclude(piece, context) {
+    const { key, columns, table } = piece;
+    const { store, options, note } = context;
+    const settings = settingsOf(piece);
+    for (const column of columns)
+      if (table === undefined && oneFill(column).isLost === true)
+        note(`${column.path}: the fill value differs within a row, and is not carried over`);
+      else if (table !== undefined && Object.keys(column.attrs).length > 0)
+        note(`${column.name}: attributes of columns are not carried over`);
+    const rows = rowsOf(columns);
+    const count = Math.ceil(rows / (settings.chunklen * settings.superchunklen));
+    let cbytes = 0;
+    for (const { folder, rowBytes } of layOutColumns(key, settings)) {
+      const numbers = { numberOf: parseSuperchunkName, first: 1, count: rowBytes === 0 ? 0 : count };
+      cbytes += await storedBytes(context, folder, numbers);
+    }
+    const described = {
+      attrs: table === undefined ? columns[0]?.attrs : table.attrs,
+      replaces: options.overwrite === true,
+    };
+    await commitSuperchunks({ store, path: key, settings }, { rows, cbytes }, described);
   },
 };
 
@@ -42,77 +92,68 @@ function commonChunkLength(columns: readonly Column[]): number | undefined {
   return lengths.size === 1 && rows.size === 1 && columns.every(isCutByRows) ? length : undefined;
 }
 
-async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
-  const encoder = context.copying();
-  const data = context.watch(offeredRows(column, encoder, context.signal));
-  const { dtype, shape, attrs, chunks, settings } = column;
-  // Rows without bytes cannot be counted by the bytes appended.
-  const isCounted = column.nbytes > 0;
-  const array = await createArray(context.store, key, {
-    dtype,
-    shape: [isCounted ? 0 : at(shape, 0), ...shape.slice(1)],
-    fillValue: oneFill(context, column),
-    attrs,
-    // Separate fields would cut the chunks of a struct in other places.
-    ...(chunks === undefined ? {} : { columns: false }),
-    compressor: compressionOf(settings),
-    chunkLength: chunks?.chunkLength,
-    checksum: settings.checksum === "None" ? undefined : settings.checksum,
-    expectedLength: shape[0],
-    encoder,
-    signal: context.signal,
-  });
-  await finish(array, async () => (isCounted ? array.append(data) : undefined));
+function rowsOf(columns: readonly Column[]): number {
+  return Math.min(...columns.map(({ shape }) => at(shape, 0)));
 }
 
-/** Writes a table as one array of structs, each field a folder. */
-async function writeStructs(
-  context: PieceContext,
-  table: ColumnTable,
-  columns: readonly Column[],
-  key: string,
-): Promise<void> {
-  const rows = Math.min(...columns.map(({ shape }) => at(shape, 0)));
+function settingsOf({ key, columns, table }: Piece): ArraySettings {
+  const options = table === undefined ? arrayOptions(at(columns, 0)) : structOptions(columns);
+  const compressor = compressionOf(at(columns, 0).settings);
+  return settleArray({ ...options, compressor, expectedLength: rowsOf(columns) }, key).settings;
+}
+
+function arrayOptions(column: Column): ArrayOptions {
+  const { dtype, shape, chunks, settings } = column;
+  return {
+    dtype,
+    shape: [0, ...shape.slice(1)],
+    fillValue: oneFill(column).fill,
+    // Separate fields would cut the chunks of a struct in other places.
+    ...(chunks === undefined ? {} : { columns: false }),
+    chunkLength: chunks?.chunkLength,
+    checksum: settings.checksum === "None" ? undefined : settings.checksum,
+  };
+}
+
+/** A table as one array of structs, each field a folder. */
+function structOptions(columns: readonly Column[]): ArrayOptions {
   const fields: Field[] = [];
   let itemSize = 0;
-  for (const { name, dtype, shape } of columns) {
-    const dimensions = shape.slice(1);
-    fields.push({ name, dtype, shape: dimensions, offset: itemSize });
-    itemSize += elementsOf(dimensions) * dtype.itemSize;
+  for (const column of columns) {
+    const { name, dtype, shape } = column;
+    fields.push({ name, dtype, shape: shape.slice(1), offset: itemSize });
+    itemSize += rowBytesOf(column);
   }
-  const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
-  const [first] = columns;
-  for (const { name, attrs } of columns)
-    if (Object.keys(attrs).length > 0) context.note(`${name}: attributes of columns are not carried over`);
-  const fills = columns.map(rowFill);
-  const chunkLength = commonChunkLength(columns);
-  const encoder = context.copying();
-  const array = await createArray(context.store, key, {
-    dtype,
-    shape: 0,
-    fillValue: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : fills,
-    attrs: table.attrs,
-    compressor: first && compressionOf(first.settings),
-    chunkLength,
-    expectedLength: rows,
-    encoder,
-    signal: context.signal,
-  });
+  return {
+    dtype: { kind: "struct", itemSize, byteOrder: "none", fields },
+    fillValue: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : columns.map(rowFill),
+    chunkLength: commonChunkLength(columns),
+  };
+}
+
+/** Rows of a table as structs. */
+async function* structRows(
+  columns: readonly Column[],
+  range: RowRange,
+  encoder: CopyingEncoder,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const sizes = columns.map(rowBytesOf);
+  const itemSize = sizes.reduce((sum, size) => sum + size, 0);
+  const length = commonChunkLength(columns);
   const parts =
-    chunkLength === undefined
-      ? batchesOf(context, columns, rows, itemSize)
-      : chunkRows(context, columns, encoder);
-  await finish(array, async () => {
-    for await (const { bytes, count } of parts) {
-      const items = new Uint8Array(count * itemSize);
-      fields.forEach(({ offset }, i) => {
-        const own = bytes[i];
-        if (own !== undefined) interleave(items, own, itemSize, offset, count);
-      });
-      await array.append(items);
-      context.advance(items.length);
+    length === undefined
+      ? batchesOf(columns, range, itemSize, signal)
+      : chunkRows(columns, [range[0] / length, Math.ceil(range[1] / length)], encoder, signal);
+  for await (const { bytes, count } of parts) {
+    const items = new Uint8Array(count * itemSize);
+    let offset = 0;
+    for (const [i, own] of bytes.entries()) {
+      interleave(items, own, itemSize, offset, count);
+      offset += at(sizes, i);
     }
-  });
+    yield items;
+  }
 }
 
 /** Rows of all columns, as one array of bytes for each column. */
@@ -122,14 +163,14 @@ interface RowPart {
 }
 
 async function* batchesOf(
-  { signal }: PieceContext,
   columns: readonly Column[],
-  rows: number,
+  [first, last]: RowRange,
   itemSize: number,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<RowPart> {
   const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, itemSize)));
-  for (let start = 0; start < rows; start += batch) {
-    const end = Math.min(rows, start + batch);
+  for (let start = first; start < last; start += batch) {
+    const end = Math.min(last, start + batch);
     const bytes: Uint8Array[] = [];
     for (const column of columns) bytes.push(await column.rows(start, end, signal));
     yield { count: end - start, bytes };
@@ -138,12 +179,13 @@ async function* batchesOf(
 
 /** Yields chunk by chunk and offers each; the chunks of all columns have the same rows. */
 async function* chunkRows(
-  { signal }: PieceContext,
   columns: readonly Column[],
+  range: readonly [first: number, end: number],
   encoder: CopyingEncoder,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<RowPart> {
   const streams = columns.flatMap(({ chunks }) =>
-    chunks === undefined ? [] : [offerChunks(chunks, encoder, signal)[Symbol.asyncIterator]()],
+    chunks === undefined ? [] : [offerChunks(chunks, encoder, signal, range)[Symbol.asyncIterator]()],
   );
   try {
     for (;;) {
@@ -152,24 +194,23 @@ async function* chunkRows(
         const next = await stream.next();
         if (next.done !== true) bytes.push(next.value);
       }
-      const [column] = columns;
-      const rowBytes = column === undefined ? 1 : elementsOf(column.shape.slice(1)) * column.dtype.itemSize;
       if (bytes.length === 0) return;
-      yield { count: (bytes[0]?.length ?? 0) / rowBytes, bytes };
+      yield { count: at(bytes, 0).length / rowBytesOf(at(columns, 0)), bytes };
     }
   } finally {
     for (const stream of streams) await stream.return?.();
   }
 }
 
-/** The fill value of an item. blz 0.6 stores one for a row: a nested list. */
-function oneFill(context: PieceContext, { fillValue, dtype, path }: Column): JsonValue | undefined {
-  if (dtype.kind === "struct" || !Array.isArray(fillValue)) return fillValue;
-  if (dtype.kind === "complex" && isPair(fillValue)) return fillValue;
+/** The fill value of an item. blz 0.6 stores one for a row, a nested list; it is lost if the items of the list differ. */
+function oneFill({ fillValue, dtype }: Column): {
+  readonly fill?: JsonValue | undefined;
+  readonly isLost?: true;
+} {
+  if (dtype.kind === "struct" || !Array.isArray(fillValue)) return { fill: fillValue };
+  if (dtype.kind === "complex" && isPair(fillValue)) return { fill: fillValue };
   const [first, ...others] = flatten(fillValue as readonly JsonValue[]);
-  if (others.every((other) => other === first)) return first;
-  context.note(`${path}: the fill value differs within a row, and is not carried over`);
-  return undefined;
+  return others.every((other) => other === first) ? { fill: first } : { isLost: true };
 }
 
 /** The same as the default value of a field; a list that is a single item is not mistaken for a row of items. */
@@ -200,18 +241,4 @@ function interleave(
   const size = column.length / count;
   for (let row = 0; row < count; row++)
     rows.set(column.subarray(row * size, (row + 1) * size), row * rowSize + offset);
-}
-
-/** Closes an array; if writing failed, nothing of it is committed. */
-async function finish(
-  array: { close(): Promise<void>; abandon(): Promise<void> },
-  write: () => Promise<void>,
-): Promise<void> {
-  try {
-    await write();
-    await array.close();
-  } catch (error) {
-    await array.abandon().catch(() => undefined); // only the first error is thrown
-    throw error;
-  }
 }

@@ -288,10 +288,7 @@ export class ArrayWriter {
   async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
     await this.finishChanges();
     await this.prepare();
-    await this.#closeFull();
-    await this.drain();
-    this.#publisher.throwDeferred();
-    const { before, number, whole, short, patches } = await this.#planTail();
+    const { before, number, whole, short, patches } = await this.#publishAll();
     const runs = number === undefined ? before : appendRun(before, number, whole + short);
     const newLayout: StoredLayout = {
       ...this.committed.layout,
@@ -393,8 +390,16 @@ export class ArrayWriter {
     this.files.remove(numbers, this.columns);
   }
 
-  /** Writes the waiting chunks and a short last one as a superchunk; merges small superchunks before it when there are enough. */
-  async #planTail(): Promise<TailPlan> {
+  /** Publishes all rows without a commit; the last superchunk also gets the number of its position. */
+  async stage(): Promise<void> {
+    await this.#publishAll((place) => this.files.takeName(place));
+  }
+
+  /** Writes the waiting chunks and a short last one as superchunks; merges small ones before them when there are enough. */
+  async #publishAll(take = (_place: number) => this.files.takeLoose()): Promise<TailPlan> {
+    await this.#closeFull();
+    await this.drain();
+    this.#publisher.throwDeferred();
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
     const pending = this.#pendingChunks;
     // An unchanged short last chunk stays where it is.
@@ -411,7 +416,7 @@ export class ArrayWriter {
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
     const start = countChunks(before);
-    const number = await this.publishSegment({ number: this.files.takeLoose(), first: start, columns });
+    const number = await this.publishSegment({ number: take(start / superchunklen), first: start, columns });
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
     return { before, number, whole, short, patches };
   }

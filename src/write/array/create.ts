@@ -108,30 +108,7 @@ export async function createArray(
   path: string,
   options: ArrayOptions,
 ): Promise<WritableArray> {
-  const { shape = 0 } = options;
-  const [rows = 0, ...rowShape] = givenShape(shape);
-  const dtype = givenDType(options.dtype);
-  const hasColumns = dtype.kind === "struct" && options.columns !== false;
-  for (const { name } of hasColumns ? dtype.fields : []) {
-    const reason = whyUnsafe(name);
-    if (reason === undefined) continue;
-    const summary = `the name of column ${JSON.stringify(name)} ${reason}, and columns are folders; rename it, or keep all columns in one folder (--no-columns, columns: false)`;
-    throw new SuperchunkError("BAD_ARGUMENT", summary, { path: store.describe(path), field: "dtype" });
-  }
-  const base = {
-    dtype,
-    rowShape,
-    hasColumns,
-    dflt: options.fillValue ?? null,
-    revision: 0,
-    zarr: options.zarr === true,
-    placing: checkPlacing({
-      places: givenPlaces(options.places ?? []),
-      rule: options.placeBy ?? NO_PLACES.rule,
-    }),
-  };
-  const expected = options.expectedLength === undefined && rows > 0 ? { expectedLength: rows } : {};
-  const settings = settleSettings(base, { ...options, ...expected });
+  const { settings, rows } = settleArray(options, store.describe(path));
   assertMirror(store, path, settings, options);
   refuseZarrPlaces(store, path, settings);
   const lock = await options.lock?.();
@@ -158,7 +135,7 @@ export async function createArray(
     placed = await openAllPlaces(store, array, settings.placing, { ...options, named });
     for (const place of settings.placing.places)
       if (placed instanceof PlacedStore) await putMark(placed, place);
-    const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
+    const sizes = encodeSizes({ shape: [0, ...settings.rowShape], nbytes: 0, cbytes: 0 }, layout);
     await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
     const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
@@ -176,6 +153,36 @@ export async function createArray(
     await lock?.release();
     throw error;
   }
+}
+
+/** The settings of a new array at `path`, and its rows. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
+export function settleArray(
+  options: ArrayOptions,
+  path: string,
+): { readonly settings: ArraySettings; readonly rows: number } {
+  const [rows = 0, ...rowShape] = givenShape(options.shape ?? 0);
+  const dtype = givenDType(options.dtype);
+  const hasColumns = dtype.kind === "struct" && options.columns !== false;
+  for (const { name } of hasColumns ? dtype.fields : []) {
+    const reason = whyUnsafe(name);
+    if (reason === undefined) continue;
+    const summary = `the name of column ${JSON.stringify(name)} ${reason}, and columns are folders; rename it, or keep all columns in one folder (--no-columns, columns: false)`;
+    throw new SuperchunkError("BAD_ARGUMENT", summary, { path, field: "dtype" });
+  }
+  const base = {
+    dtype,
+    rowShape,
+    hasColumns,
+    dflt: options.fillValue ?? null,
+    revision: 0,
+    zarr: options.zarr === true,
+    placing: checkPlacing({
+      places: givenPlaces(options.places ?? []),
+      rule: options.placeBy ?? NO_PLACES.rule,
+    }),
+  };
+  const expected = options.expectedLength === undefined && rows > 0 ? { expectedLength: rows } : {};
+  return { settings: settleSettings(base, { ...options, ...expected }), rows };
 }
 
 /** Removes an array that could not be filled, with its Zarr view and what is in its places; not one with another id. */

@@ -26,11 +26,22 @@ export class ArrayRoot {
   lostAnswers = 0;
   #removing: Promise<void> = Promise.resolve();
 
-  /** `committed` is `meta/sizes` as it was read; undefined if there is none. */
-  constructor(store: WritableStore, path: string, committed: Uint8Array | undefined) {
+  readonly #replaces: boolean;
+
+  /**
+   * `committed` is `meta/sizes` as it was read; undefined if there is none. With `replaces`, what is there was made by another process that
+   * makes the same array, and is written over.
+   */
+  constructor(
+    store: WritableStore,
+    path: string,
+    committed: Uint8Array | undefined,
+    { replaces = false }: { readonly replaces?: boolean } = {},
+  ) {
     this.store = store;
     this.path = path;
     this.#committed = committed;
+    this.#replaces = replaces;
   }
 
   get committed(): Uint8Array | undefined {
@@ -58,7 +69,7 @@ export class ArrayRoot {
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     const { store } = this;
     try {
-      await store.put(key, pieces, { durable: true, ifAbsent: true });
+      await store.put(key, pieces, { durable: true, ifAbsent: !this.#replaces });
     } catch (error) {
       if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
       // A file system without hard links cannot create a name exclusively.
@@ -78,7 +89,7 @@ export class ArrayRoot {
     this.#attempted = sizes;
     await store.put(key, sizes, {
       durable: true,
-      ...(info === undefined ? { ifAbsent: true } : { ifVersion: info.version }),
+      ...(this.#replaces ? {} : info === undefined ? { ifAbsent: true } : { ifVersion: info.version }),
     });
     this.#committed = sizes;
     this.#attempted = undefined;
@@ -87,6 +98,7 @@ export class ArrayRoot {
 
   /** Throws `CONFLICT` unless `meta/sizes` is what this writer put, and `NOT_FOUND` if it has been removed. */
   async assertOurs(): Promise<void> {
+    if (this.#replaces) return;
     const key = this.key("meta/sizes");
     const current = await this.store.get(key);
     if (current === undefined && this.#committed === undefined) return;

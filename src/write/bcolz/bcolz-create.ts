@@ -24,7 +24,13 @@ import {
   typesizeOf,
 } from "./carray-settings.ts";
 import { chunkFileKey } from "./carray-state.ts";
-import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows } from "./carray-steps.ts";
+import {
+  type CarrayWriteOptions,
+  checkLengths,
+  type StagedRows,
+  sizesBytes,
+  stageRows,
+} from "./carray-steps.ts";
 import { utf8 } from "./redo.ts";
 
 /** Options of {@link createCarray}. */
@@ -57,50 +63,63 @@ export async function createCarray(
   source: CarraySource,
   options: CarrayOptions = {},
 ): Promise<number> {
-  const sizesKey = joinKey(path, "meta/sizes");
   for (const name of ["meta/sizes", "__rootdirs__"]) {
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
     throw new SuperchunkError("CONFLICT", "an array or a table exists in the folder", {
       path: store.describe(path),
     });
   }
-  const { dtype, rowShape = [], data } = source;
+  const { data } = source;
+  const made = settleCarray(source, options, data instanceof Uint8Array ? data.length : 0);
+  const staged = await stageRows({ store, path, settings: made.settings, rows: 0 }, data, options);
+  await store.sync?.(staged.keys);
+  await commitCarray(store, path, made, staged, options);
+  return staged.rows;
+}
+
+/** A carray to be created. */
+interface NewCarray {
+  readonly settings: CarraySettings;
+  /** Expected rows; 0 if unknown. */
+  readonly expectedlen: number;
+}
+
+/** The settings of a new carray, of `nbytes` if nothing else says its length. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
+export function settleCarray(
+  { dtype, rowShape = [] }: Pick<CarraySource, "dtype" | "rowShape">,
+  { compressor, chunkLength, expectedLength, fillValue: dflt = null }: CarrayOptions,
+  nbytes = 0,
+): NewCarray {
   checkCarrayDType(dtype, rowShape);
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
-  const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = options.compressor ?? {};
-  const known = data instanceof Uint8Array ? Math.floor(data.length / rowBytes) : undefined;
-  const expectedlen = checkWhole(
-    "expectedlen",
-    options.expectedLength ?? known ?? 0,
-    0,
-    Number.MAX_SAFE_INTEGER,
-  );
-  const chunklen = checkChunklen(options.chunkLength ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
+  const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = compressor ?? {};
+  const expected = expectedLength ?? Math.floor(nbytes / rowBytes);
+  const expectedlen = checkWhole("expectedlen", expected, 0, Number.MAX_SAFE_INTEGER);
+  const chunklen = checkChunklen(chunkLength ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
   const encode = { cname, clevel: checkWhole("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
-  const dflt = options.fillValue ?? null;
   defaultRowOf(dtype, rowShape, dflt); // reports a default value that does not fit before anything is written
-  const settings: CarraySettings = { dtype, rowShape, rowBytes, chunklen, encode, dflt };
-  const staged = await stageRows(
-    { store, path, settings, rows: 0 },
-    data,
-    new Uint8Array(0),
-    undefined,
-    options,
-  );
-  if (staged.rows === 0) {
+  return { settings: { dtype, rowShape, rowBytes, chunklen, encode, dflt }, expectedlen };
+}
+
+/** Makes a carray of durable chunk files: `cbytes` are the stored bytes of its whole chunks. `replaces` allows files that make it one already. */
+export async function commitCarray(
+  store: WritableStore,
+  path: string,
+  { settings, expectedlen }: NewCarray,
+  { rows, cbytes }: Pick<StagedRows, "rows" | "cbytes">,
+  { attrs = {}, filled, replaces }: Pick<CarrayOptions, "attrs" | "filled"> & { readonly replaces?: boolean },
+): Promise<void> {
+  const { dtype, encode, chunklen, rowBytes, dflt } = settings;
+  if (rows === 0) {
     // bcolz does not open an array without this folder, and most stores do not create an empty one.
     await store.put(chunkFileKey(path, 0), new Uint8Array(0));
     await store.delete(chunkFileKey(path, 0));
   }
-  const text = storageText(dtype, encode, chunklen, expectedlen || staged.rows, dflt);
-  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(options.attrs ?? {})}\n`));
+  const text = storageText(dtype, encode, chunklen, expectedlen || rows, dflt);
+  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(attrs)}\n`));
   await store.put(joinKey(path, "meta/storage"), utf8(text));
-  await store.sync?.(staged.keys);
-  const cbytes = staged.cbytes + chunklen * rowBytes;
-  await store.put(sizesKey, sizesBytes(encodeFilled(options.filled), settings, staged.rows, cbytes), {
-    ifAbsent: true,
-  });
-  return staged.rows;
+  const sizes = sizesBytes(encodeFilled(filled), settings, rows, cbytes + chunklen * rowBytes);
+  await store.put(joinKey(path, "meta/sizes"), sizes, { ifAbsent: replaces !== true });
 }
 
 // What a writer must know of an existing table. Knows the folder; must not know how it is changed.
@@ -207,9 +226,24 @@ export async function createTable(
     columns.map(({ name }) => name),
     lengths,
   );
-  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(attrs ?? {})}\n`));
-  await store.put(rootdirs, utf8(`${memberText({ names: columns.map(({ name }) => name) })}\n`), {
-    ifAbsent: true,
+  await commitTable(
+    store,
+    path,
+    columns.map(({ name }) => name),
+    { attrs },
+  );
+}
+
+/** Makes a table of carrays. `replaces` allows a table that is there already. */
+export async function commitTable(
+  store: WritableStore,
+  path: string,
+  names: readonly string[],
+  { attrs = {}, replaces }: Pick<CarrayOptions, "attrs"> & { readonly replaces?: boolean },
+): Promise<void> {
+  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(attrs)}\n`));
+  await store.put(joinKey(path, "__rootdirs__"), utf8(`${memberText({ names })}\n`), {
+    ifAbsent: replaces !== true,
   });
 }
 

@@ -84,7 +84,7 @@ async function stageAppend(
     tail.length === 0
       ? undefined
       : await state.store.stat(chunkFileKey(state.path, Math.floor(state.rows / chunklen)), options);
-  return stageRows(state, data, tail, info?.version, options);
+  return stageRows(state, data, options, { bytes: tail, version: info?.version });
 }
 
 /** The commit of an append: the rows count from here on. */
@@ -100,44 +100,59 @@ const FILE_HEADER = encodeFileHeader(headerOfVersion1(1));
 
 type GrowingCarray = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
 
-/** Writes the chunk files of rows after the existing ones; `tail` are the rows of a short last chunk. */
+/** The rows of a short last chunk, and the version of its file, if there is one. */
+interface Tail {
+  readonly bytes: Uint8Array;
+  readonly version?: string | undefined;
+}
+
+/** Writes the chunk files of rows after the existing ones. If it fails, it removes them: no commit has named them. */
 export async function stageRows(
+  carray: GrowingCarray,
+  data: PutSource,
+  options: CarrayWriteOptions,
+  tail?: Tail,
+): Promise<StagedRows> {
+  const keys: string[] = [];
+  try {
+    return await putRows(carray, data, options, { keys, tail });
+  } catch (error) {
+    for (const key of keys) await carray.store.delete(key).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** The same, and leaves the files if it fails: another process may have made them too. Adds new files to `keys` as they are made. */
+export async function putRows(
   { store, path, settings, rows }: GrowingCarray,
   data: PutSource,
-  tail: Uint8Array,
-  tailVersion: string | undefined,
   options: CarrayWriteOptions,
+  { keys = [], tail }: { readonly keys?: string[]; readonly tail?: Tail | undefined } = {},
 ): Promise<StagedRows> {
   const { chunklen, rowBytes, encode } = settings;
+  const { bytes: short = new Uint8Array(0), version } = tail ?? {};
   const chunkBytes = chunklen * rowBytes;
   const first = Math.floor(rows / chunklen);
-  const pieces = wholeRows(cutPieces(data, chunkBytes, options.signal, tail), rowBytes);
-  const keys: string[] = [];
+  const pieces = wholeRows(cutPieces(data, chunkBytes, options.signal, short), rowBytes);
   let index = first;
   let cbytes = 0;
   let nbytes = 0;
-  try {
-    for await (const made of encodePieces(pieces, encode, options.encoder)) {
-      nbytes += made.nbytes;
-      if (made.nbytes === tail.length && index === first && tail.length > 0) continue; // nothing was added to it
-      const replaces = index === first && tailVersion !== undefined;
-      const key = chunkFileKey(path, index);
-      // A chunk that already counts must never be incomplete; the others are made durable before they count.
-      await store.put(key, [FILE_HEADER, made.chunk], {
-        durable: replaces || store.sync === undefined,
-        ...(replaces ? { ifVersion: tailVersion } : {}),
-      });
-      if (!replaces) keys.push(key);
-      if (made.nbytes === chunkBytes) cbytes += made.chunk.length;
-      index++;
-      options.onProgress?.({ done: nbytes - tail.length, total: nbytes - tail.length });
-    }
-  } catch (error) {
-    // No commit has named them: an incomplete append leaves nothing.
-    for (const key of keys) await store.delete(key).catch(() => undefined);
-    throw error;
+  for await (const made of encodePieces(pieces, encode, options.encoder)) {
+    nbytes += made.nbytes;
+    if (made.nbytes === short.length && index === first && short.length > 0) continue; // nothing was added to it
+    const replaces = index === first && version !== undefined;
+    const key = chunkFileKey(path, index);
+    // A chunk that already counts must never be incomplete; the others are made durable before they count.
+    await store.put(key, [FILE_HEADER, made.chunk], {
+      durable: replaces || store.sync === undefined,
+      ...(replaces ? { ifVersion: version } : {}),
+    });
+    if (!replaces) keys.push(key);
+    if (made.nbytes === chunkBytes) cbytes += made.chunk.length;
+    index++;
+    options.onProgress?.({ done: nbytes - short.length, total: nbytes - short.length });
   }
-  const rowsAppended = (nbytes - tail.length) / rowBytes;
+  const rowsAppended = (nbytes - short.length) / rowBytes;
   return { rows: rows + rowsAppended, rowsAppended, cbytes, keys };
 }
 
