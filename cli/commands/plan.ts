@@ -255,7 +255,8 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
     ...(failedBefore > 0 ? [`${formatCount(failedBefore)} failed before`] : []),
   ];
-  const none = "nothing to do: the plan is finished, or this share has no tasks";
+  const none =
+    "nothing to do: this share has no tasks, or the plan is finished, or another conversion has made what is there";
   await context.out.line(units === 0 ? none : words.join(", "));
 }
 
@@ -408,20 +409,28 @@ function statusLines(
   const speed = rate > 0 ? `, ${formatSize(rate)} a second${left}` : "";
   const now = Date.now();
   const active = workers.filter(({ ended }) => !ended).sort((a, b) => a.updated - b.updated);
-  const ended = formatCount(workers.length - active.length);
+  const silent = active.filter((worker) => worker.silent).length;
+  const others = [
+    ...(silent > 0 ? [`${formatCount(silent)} silent`] : []),
+    `${formatCount(workers.length - active.length)} ended`,
+  ];
   const facts = [
     ["stage", stage],
     ["tasks", stage === "finished" ? formatCount(units) : counts + again],
     ["size", `${formatSize(nbytesDone)} of ${formatSize(nbytes)}${speed}`],
-    ...(workers.length === 0 ? [] : [["processes", `${formatCount(active.length)} running, ${ended} ended`]]),
+    ...(workers.length === 0
+      ? []
+      : [["processes", `${formatCount(active.length - silent)} running, ${others.join(", ")}`]]),
     ...(queued?.facts ?? []),
   ];
-  const rows = active.map(({ worker, running, updated }) => [
+  const ago = (time: number): string => `${formatClock((now - time) / 1000)} ago`;
+  const rows = active.map(({ worker, running, updated, since, silent: isSilent }) => [
     printable(worker),
     formatPlural(running, "task"),
-    `${formatClock((now - updated) / 1000)} ago`,
+    ago(since),
+    `${ago(updated)}${isSilent ? ", silent" : ""}`,
   ]);
-  const table = [["process", "doing", "last word"], ...rows];
+  const table = [["process", "doing", "progress", "last word"], ...rows];
   return [
     ...alignRows(facts, new Set(), columns),
     ...(rows.length === 0 ? [] : ["", ...alignRows(table, new Set(), columns)]),

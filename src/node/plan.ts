@@ -129,16 +129,16 @@ async function planWork(
 ): Promise<SharedPlan> {
   const options = { signal, onProgress, openPlace: placeOpener(access) };
   const held = work.archivesOnly === true ? await openHeld(from, signal) : [];
-  for (const { root } of held) await root.close();
-  const files = held.map(({ typed }) => typed);
-  const others = from.filter((path) => !files.includes(path));
-  if (work.command !== "verify") assertNamesDiffer(others.map(nameOf));
   const places: PlanPlace[] = [];
-  for (const path of from) places.push({ ...(await locate(path)), isFile: files.includes(path) });
   const target = locateTarget(to, "file");
   try {
+    const rootOf = (path: string) => held.find(({ typed }) => typed === path)?.root;
+    const others = from.filter((path) => rootOf(path) === undefined);
+    if (work.command !== "verify") assertNamesDiffer(others.map(nameOf));
+    for (const path of from) places.push({ ...(await locate(path)), opened: rootOf(path) });
     return await planPlaces(work, places, target, options, { software: VERSION, from, to });
   } finally {
+    for (const { root } of held) await root.close();
     await closeAll([...places, target]);
   }
 }

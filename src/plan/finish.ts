@@ -19,6 +19,7 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import {
+  assertNotForeign,
   DONE,
   isFinished,
   type Opened,
@@ -30,7 +31,14 @@ import {
   takeDestination,
 } from "./job.ts";
 import type { SharedPlan } from "./plan.ts";
-import { forgetReceipts, MAY_PASS, parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
+import {
+  forgetReceipts,
+  MAY_PASS,
+  parseOwn,
+  ReceiptLog,
+  readReceipts,
+  type UnitReceipt,
+} from "./receipts.ts";
 
 /** Folders that `finish` inspects at a time. */
 const STATS_AT_ONCE = 64;
@@ -87,12 +95,27 @@ async function finishOnce(
   if (units.count === 0) await takeDestination(job);
   const end = new Finish(job, plan.isTree && withoutFailed, options.signal);
   if (!(await end.readReceipts()) || !(await end.checkObjects())) return undefined;
+  if (job.store.removeLeftovers !== undefined) {
+    await noteBegun(job);
+    if (await isFinished(job)) {
+      await cleanUp(job);
+      return undefined;
+    }
+  }
   for (const index of plan.sources.keys()) await end.finishSource(index);
   const result = await end.publishRoot((performance.now() - started) / 1000);
   await end.removeLeftovers();
   await putRecord(job, true);
   await cleanUp(job);
   return { ...result, damage: end.damage };
+}
+
+/** Records that this process begins to write, like one that runs tasks: if it is killed, the next `finish` removes what it had half written. */
+async function noteBegun({ store, receipts, plan }: Opened): Promise<void> {
+  const started = Date.now();
+  const state = { worker: "finish", plan: plan.id, started };
+  const log = new ReceiptLog(store, receipts, { k: 1, n: 1 }, state, () => ({ running: [], since: started }));
+  await log.write([]);
 }
 
 async function cleanUp(job: Opened): Promise<void> {
@@ -246,6 +269,8 @@ class Finish {
       do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
       while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
     }
+    if (!target.isHierarchy && target.ending === undefined)
+      for (const folder of [...folders]) folders.add(joinKey(folder, "meta"));
     await runPooled(folders, STATS_AT_ONCE, async (folder) => store.removeLeftovers?.(folder), this.#signal);
   }
 
@@ -360,6 +385,7 @@ async function areAllDone(
   for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
   if (missing.length === 0) return true;
   if (await isFinished(job)) return false;
+  if (missing.length === units.count) await assertNotForeign(job);
   const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? units.describe(unit)}`;
   const named = missing.slice(0, NAMED).map(nameOf);
   const found = units.count - missing.length;

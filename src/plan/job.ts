@@ -308,6 +308,11 @@ async function stageOf({ store, path, record, plan }: Opened): Promise<"free" | 
   );
 }
 
+/** Throws `CONFLICT` if something else is at the destination, which no process of the plan has taken. */
+export async function assertNotForeign(job: Opened): Promise<void> {
+  if ((await stageOf(job)) === "free") await assertOutputFree(job, job.target);
+}
+
 /** Takes the destination for the plan, unless another process has. Throws `CONFLICT` if something else is there. */
 export async function takeDestination(job: Opened): Promise<void> {
   if ((await stageOf(job)) !== "free") return;

@@ -25,11 +25,11 @@ const NO_ARCHIVE = "no archive; name an HDF5 file directly";
 /** Archives examined ahead. */
 const LOOKED_AHEAD = 32;
 
-/** A place whose archives are all included; a file may be one source, whatever is in it. */
+/** A place whose archives are all included. What was opened there is one source, whatever is in it. */
 export interface PlanPlace {
   readonly store: ReadableStore;
   readonly path: string;
-  readonly isFile?: boolean;
+  readonly opened?: Readable | undefined;
 }
 
 /** The work on the archives of places, and which of them are included. */
@@ -64,7 +64,7 @@ export async function planPlaces(
       };
       if (found.error !== undefined && !takesDamaged)
         return { ...where, nbytes: 0, failure: failureOf(found.error, where.path) };
-      const { versions, nbytes } = await stateOf(store, found, reading);
+      const { versions, nbytes } = await stateOf(from, found, reading);
       return { ...where, versions, nbytes };
     };
     const all: FoundReadable[] = [];
@@ -93,13 +93,13 @@ export async function planPlaces(
   return { ...plan, id: await digestOfPlan(plan) };
 }
 
-/** Every archive at or below a place, and every Zarr array. A file is accepted without opening it. */
+/** Every archive at or below a place, and every Zarr array. */
 async function* readablesAt(
-  { store, path, isFile }: PlanPlace,
+  { store, path, opened: known }: PlanPlace,
   archivesOnly: boolean,
   reading: OpenOptions,
 ): AsyncGenerator<FoundReadable> {
-  if (isFile === true) return yield { path };
+  if (known !== undefined) return yield { path };
   if (path === "" || (await store.stat(path, reading)) === undefined) {
     if (archivesOnly) return yield* findArchives(store, path, reading);
     for await (const found of findReadables(store, path, reading)) if (found.group === undefined) yield found;
@@ -114,15 +114,15 @@ async function* readablesAt(
 
 /** A digest that changes when an archive does, and its size; 0 for what cannot be opened. */
 async function stateOf(
-  store: ReadableStore,
+  { store, opened: known }: PlanPlace,
   { path, array }: FoundReadable,
   reading: OpenOptions,
 ): Promise<{ readonly versions: string; readonly nbytes: number }> {
   if (array !== undefined)
     return { versions: await digestOf(await fingerprintZarr(array)), nbytes: array.nbytes };
-  const peeked = await peek(store, path, reading.signal);
+  const peeked = known === undefined ? await peek(store, path, reading.signal) : undefined;
   if (peeked !== undefined) return peeked;
-  const opened = await openIfWhole(store, path, reading);
+  const opened = known ?? (await openIfWhole(store, path, reading));
   const nbytes = opened === undefined || opened.kind === "group" ? 0 : opened.nbytes;
   return { versions: await versionsOf(store, path, opened), nbytes };
 }

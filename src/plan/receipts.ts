@@ -21,6 +21,8 @@ const MOST_LINES = 512;
 const MOST_WRITES = 64;
 /** Objects read at a time. */
 const READ_AHEAD = 16;
+/** Milliseconds after which a running process writes its state again even if no unit has ended. */
+export const REPORT_EVERY = 30_000;
 
 export interface UnitReceipt {
   readonly unit: number;
@@ -56,8 +58,9 @@ export interface WorkerState {
   /** Milliseconds since 1970. */
   readonly started: number;
   readonly updated: number;
-  /** Units in progress. */
+  /** Units in progress, and when the last unit began or ended. */
   readonly running: readonly number[];
+  readonly since: number;
   /** True once it has ended its share. */
   readonly ended: boolean;
 }
@@ -85,7 +88,7 @@ export function folderBeside(path: string): string {
   return joinKey(folder, `.${name}.superchunk`);
 }
 
-/** The receipts that one process writes. `running` gives its units in progress. */
+/** The receipts that one process writes. `progress` gives its units in progress. */
 export class ReceiptLog {
   readonly #store: WritableStore;
   readonly #name: string;
@@ -93,6 +96,9 @@ export class ReceiptLog {
   #lines: string[] = [];
   #segment = 0;
   #writes = 0;
+  /** When it was last written. */
+  #updated = 0;
+  #reports: ReturnType<typeof setInterval> | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
@@ -100,11 +106,11 @@ export class ReceiptLog {
     folder: string,
     { k, n }: ShareNumber,
     state: Pick<WorkerState, "worker" | "plan" | "started">,
-    running: () => readonly number[],
+    progress: () => Pick<WorkerState, "running" | "since">,
   ) {
     this.#store = store;
     this.#name = joinKey(folder, `${n > 1 ? `${k}-of-${n}-` : ""}${state.worker}`);
-    this.#state = () => ({ ...state, running: running() });
+    this.#state = () => ({ ...state, ...progress() });
   }
 
   async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {
@@ -113,9 +119,25 @@ export class ReceiptLog {
     await writing;
   }
 
+  /** Writes the state whenever it is old, and calls `then`, so that a process with long units is not taken for dead. */
+  startReports(then: () => Promise<void>): void {
+    const report = async (): Promise<void> => {
+      if (Date.now() - this.#updated < REPORT_EVERY) return;
+      await this.write([]);
+      await then();
+    };
+    // A failure is harmless, and the next receipts meet it again.
+    this.#reports = setInterval(() => void report().catch(() => undefined), REPORT_EVERY / 2);
+  }
+
+  endReports(): void {
+    clearInterval(this.#reports);
+  }
+
   async #put(receipts: readonly UnitReceipt[], ended: boolean): Promise<void> {
     for (const receipt of receipts) this.#lines.push(lineOf(receipt));
-    const state = { ...this.#state(), updated: Date.now(), ended };
+    this.#updated = Date.now();
+    const state = { ...this.#state(), updated: this.#updated, ended };
     const text = `${[JSON.stringify(state), ...this.#lines].join("\n")}\n`;
     const key = `${this.#name}-${this.#segment}.jsonl`;
     await this.#store.put(key, new TextEncoder().encode(text));

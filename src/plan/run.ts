@@ -99,6 +99,8 @@ export class Share {
   #due = Date.now() + RECEIPTS_EVERY;
   #writing: Promise<void> = Promise.resolve();
   #nextWrite: Promise<void> | undefined;
+  /** When the last unit began or ended. */
+  #since = Date.now();
   #done = 0;
   #nbytes = 0;
   #total = 0;
@@ -112,7 +114,8 @@ export class Share {
     this.#publisher = this.#batch ?? publishDirectly(store);
     const { share = { k: 1, n: 1 }, worker = `worker-${Math.random().toString(36).slice(2)}` } = settings;
     const state = { worker, plan: plan.id, started: Date.now() };
-    this.#log = new ReceiptLog(store, receipts, share, state, () => [...this.#running]);
+    const progress = () => ({ running: [...this.#running], since: this.#since });
+    this.#log = new ReceiptLog(store, receipts, share, state, progress);
   }
 
   async run(): Promise<ShareResult> {
@@ -137,6 +140,7 @@ export class Share {
         signal,
       );
     } finally {
+      this.#log.endReports();
       if (mine.length > 0) await this.#writeReceipts(true);
     }
     return {
@@ -154,6 +158,7 @@ export class Share {
   /** Records the beginning, before anything is made. Unless the end is recorded too, `finish` looks for what was left. */
   async begin(): Promise<void> {
     await this.#log.write([]);
+    this.#log.startReports(() => this.#leaveNothing());
   }
 
   /** Runs one unit. Resolves once its receipt is durable; with the reason, if it failed: then at once, if another run may succeed. Throws NO_SPACE, READ_ONLY, IO. */
@@ -177,6 +182,7 @@ export class Share {
 
   /** Ends what {@link begin} began. */
   async end(): Promise<void> {
+    this.#log.endReports();
     await this.#receiptsWritten(true);
   }
 
@@ -254,6 +260,7 @@ export class Share {
     const { unit, source } = step;
     let failure: ShareFailure | undefined;
     this.#running.add(unit);
+    this.#since = Date.now();
     try {
       const made =
         step.task === undefined ? await this.#runWhole(step, signal) : await this.#runTask(step, signal);
@@ -265,6 +272,7 @@ export class Share {
       failure = this.#fail(unit, source, error);
     } finally {
       this.#running.delete(unit);
+      this.#since = Date.now();
     }
     const { path: label } = at(this.#job.plan.sources, source);
     this.#settings.onProgress?.({ done: this.#nbytes, total: this.#total, label });
@@ -417,10 +425,14 @@ export class Share {
     this.#waiting = [];
     await this.#batch?.finish();
     await this.#log.write(receipts, isLast);
-    // A process believed dead may arrive here after the plan was finished; then nothing of it must be left.
-    if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
+    await this.#leaveNothing();
     const ended = Date.now();
     this.#due = ended + Math.max(RECEIPTS_EVERY, (ended - began) * RECEIPTS_PART);
+  }
+
+  /** Called after receipts were written: a process believed dead may have done so after the plan was finished. */
+  async #leaveNothing(): Promise<void> {
+    if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
   }
 }
 

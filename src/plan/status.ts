@@ -3,7 +3,7 @@
 import { at } from "../bytes/arrays.ts";
 import type { Failure } from "../convert/pipeline.ts";
 import { DONE, FAILED, isFinished, openJob, readStates, type SharedJob } from "./job.ts";
-import { readReceipts, type WorkerState } from "./receipts.ts";
+import { REPORT_EVERY, readReceipts, type WorkerState } from "./receipts.ts";
 
 /** Progress of a plan. */
 export interface SharedStatus {
@@ -15,7 +15,7 @@ export interface SharedStatus {
   /** Units that fail in every run, and units that failed and may succeed in another run. */
   readonly failed: number;
   readonly failing: number;
-  /** Units without a receipt that processes say they work on. */
+  /** Units without a receipt that processes, unless they are silent, say they work on. */
   readonly running: number;
   /** Uncompressed bytes of all units, and of those that are done. */
   readonly nbytes: number;
@@ -34,10 +34,17 @@ export interface WorkerStatus {
   readonly worker: string;
   readonly running: number;
   readonly ended: boolean;
+  /** True if it has neither ended nor reported for two minutes: it was killed, or its machine is gone. Assumes that clocks agree. */
+  readonly silent: boolean;
   /** Milliseconds since 1970. */
   readonly started: number;
   readonly updated: number;
+  /** When its last unit began or ended. A process that reports, but has not progressed for long, hangs. */
+  readonly since: number;
 }
+
+/** Milliseconds without a report after which a process is silent. */
+const SILENT_AFTER = 4 * REPORT_EVERY;
 
 export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const job = openJob(shared, {});
@@ -78,7 +85,10 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     },
   });
   for (const [unit, failure] of failing) fail(unit, failure);
-  const all = [...workers.values()];
+  const now = Date.now();
+  const all = [...workers.values()].map((worker) => {
+    return { ...worker, silent: !worker.ended && now - worker.updated > SILENT_AFTER };
+  });
   const running = all.map(({ ended, running: own }) =>
     ended ? [] : own.filter((unit) => states[unit] === 0),
   );
@@ -95,12 +105,12 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
     done: states.reduce((sum, state) => sum + Number(state === DONE), 0),
     failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
     failing: failing.size,
-    running: new Set(running.flat()).size,
+    running: new Set(running.flatMap((own, i) => (at(all, i).silent ? [] : own))).size,
     nbytesDone,
     rate,
     ...(rate > 0 ? { secondsLeft: nbytesLeft / rate } : {}),
-    workers: all.map(({ worker, ended, started, updated }, i) => {
-      return { worker, running: at(running, i).length, ended, started, updated };
+    workers: all.map(({ plan: _, running: __, ...worker }, i) => {
+      return { ...worker, running: at(running, i).length };
     }),
     failures: [...failures.values()],
   };

@@ -1,12 +1,17 @@
 /** Plans that many processes share: the result matches one `convert` byte for byte, whatever happens to the processes. */
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { ConvertOptions } from "../../src/convert/pipeline.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { JsonValue } from "../../src/format/types.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { open } from "../../src/open/open.ts";
 import { finishShared } from "../../src/plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../../src/plan/job.ts";
 import { peek, peekVersions } from "../../src/plan/peek.ts";
+import { planPlaces } from "../../src/plan/places.ts";
 import { Units } from "../../src/plan/plan.ts";
 import { runShared, type ShareResult } from "../../src/plan/run.ts";
 import { statusOf } from "../../src/plan/status.ts";
@@ -19,6 +24,7 @@ import { convert } from "../../src/zarr.ts";
 import { putCarray, putRaw } from "../convert/to-zarr/make-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { randomFrom } from "../crash/random.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { withFaults } from "../store/faulty.ts";
 
@@ -310,6 +316,107 @@ it("a process that resumes writing receipts after the plan was finished leaves n
   goOn();
   await zombie;
   expect(await objectsOf(target)).toEqual(await straight(source));
+});
+
+it("a process whose tasks take long reports, and one that was killed is silent", async () => {
+  const target = new MemoryStore();
+  const job = await planOf(await makeArray(), target, ARRAY_OPTIONS);
+  vi.useFakeTimers({ toFake: ["Date", "setInterval", "clearInterval"] });
+  try {
+    let goOn: () => void = () => undefined;
+    const over = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const slow = interceptStore(target, {
+      onCall: async (call, proceed) => {
+        if (call.method === "put" && call.key.startsWith("out/c/")) await over;
+        return proceed();
+      },
+      onSync: (_, proceed) => proceed(),
+      onList: async () => undefined,
+    });
+    const started = Date.now();
+    const run = runShared({ ...job, destination: { store: slow, path: "out" } }, { worker: "slow" });
+    const stateAfter = async (ms: number) => {
+      for (let turn = 0; turn < 200; turn++) await setImmediate();
+      await vi.advanceTimersByTimeAsync(ms);
+      for (let turn = 0; turn < 200; turn++) await setImmediate();
+      return statusOf(job);
+    };
+    const busy = await stateAfter(600_000);
+    expect(busy).toMatchObject({ running: 4, workers: [{ silent: false, running: 4, since: started }] });
+    vi.setSystemTime(Date.now() + 150_000);
+    expect(await statusOf(job)).toMatchObject({ running: 0, workers: [{ silent: true, running: 4 }] });
+    goOn();
+    await run;
+    expect((await statusOf(job)).workers).toMatchObject([{ silent: false, ended: true, running: 0 }]);
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(await finishShared(job)).toMatchObject({ failed: 0 });
+});
+
+it.each([ARRAY_OPTIONS, CHUNKS])(
+  "a finish that is killed inside a write leaves nothing after the next one: %o",
+  async (options) => {
+    const folder = temporaryFolder();
+    const target = new FileStore(folder);
+    const source = await makeArray();
+    const job = await planOf(source, target, options);
+    await runShared(job, {});
+    let isDead = false;
+    const killed = interceptStore(target, {
+      onCall: async ({ method, key }, proceed) => {
+        if (!isDead && method === "put" && /(zarr\.json|meta\/storage)$/.test(key)) {
+          isDead = true;
+          await mkdir(join(folder, key, ".."), { recursive: true });
+          const name = key.slice(key.lastIndexOf("/") + 1);
+          await writeFile(join(folder, key, "..", `.${name}.0123456789abcdef.tmp`), "half");
+        }
+        if (isDead) throw new Error("the process is dead");
+        return proceed();
+      },
+      onSync: (_, proceed) => proceed(),
+      onList: async () => undefined,
+    });
+    await expect(finishShared({ ...job, destination: { store: killed, path: "out" } })).rejects.toThrow(
+      "dead",
+    );
+    expect(await finishShared(job)).toMatchObject({ failed: 0 });
+    const left = (await readdir(folder, { recursive: true })).filter((name) => /(^|\/)\./.test(name));
+    expect(left).toEqual([]);
+  },
+);
+
+it("finish refuses a destination that something else has taken since", async () => {
+  const target = new MemoryStore();
+  const job = await planOf(await makeArray(), target, ARRAY_OPTIONS);
+  await target.put("out/readme.txt", Uint8Array.of(1));
+  for (const step of [() => runShared(job, {}), () => finishShared(job)])
+    await expect(step()).rejects.toMatchObject({
+      code: "CONFLICT",
+      message: expect.stringContaining("the destination exists"),
+    });
+});
+
+it("what was opened for a plan of references is not read again for it", async () => {
+  const source = new MemoryStore();
+  await putRaw(source, "in/one.blp", new Uint8Array(80));
+  const opened = await open(source, "in/one.blp");
+  const asked: string[] = [];
+  const store = interceptStore(source, {
+    onCall: ({ method }, proceed) => {
+      asked.push(method);
+      return proceed();
+    },
+    onSync: (_, proceed) => proceed(),
+    onList: () => undefined,
+  });
+  const work = { command: "virtualize", archivesOnly: true } as const;
+  const to = { store: new MemoryStore(), path: "out.json" };
+  const plan = await planPlaces(work, [{ store, path: "in/one.blp", opened }], to, {}, FACTS);
+  expect(plan.sources).toMatchObject([{ nbytes: 80 }]);
+  expect(asked).toEqual(["stat"]);
 });
 
 it("a process that takes the destination while another has created files under its record continues", async () => {
