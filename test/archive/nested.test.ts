@@ -70,3 +70,16 @@ it("a scan that is left early or aborted ends the scans of its columns too", asy
   await expect(scan()).rejects.toBe(reason);
   expect(Buffer.compare(await archive.getBytes(null), rows)).toBe(0);
 });
+
+it("chunks and places are those of the columns: the array itself lists none, and says so", async () => {
+  const archive = (await open(await made(), "n")) as ArrayArchive;
+  const refused = { code: "UNSUPPORTED", message: expect.stringContaining("the columns a, b") as string };
+  const list = async (): Promise<void> => {
+    for await (const _ of archive.listChunks()) break;
+  };
+  await expect(list()).rejects.toMatchObject(refused);
+  const listed: number[] = [];
+  for (const name of archive.columnNames ?? [])
+    for await (const { nbytes } of archive.column(name).listChunks()) listed.push(nbytes);
+  expect(listed.reduce((sum, nbytes) => sum + nbytes, 0)).toBe(rows.length);
+});

@@ -105,3 +105,21 @@ test.each(["zarr.json", ".zarray", ".zgroup"])(
     expect(fs.readdirSync(root)).toEqual([name]);
   },
 );
+
+test("an array whose changed chunks are in another file is linked once compact has put them back in order", async () => {
+  const folder = temporaryFolder();
+  const array = join(folder, "array");
+  const values = join(folder, "values.bin");
+  fs.writeFileSync(values, new Uint8Array(Float64Array.from({ length: 1000 }, (_, i) => i).buffer));
+  const create = ["create", array, "--from", values, "--dtype", "<f8", "--chunklen", "100"];
+  for (const argv of [create, ["set", array, "--slice", "250:260", "--value", "7"]])
+    expect((await runCli(argv)).code).toBe(0);
+  const before = snapshot(array);
+  const refused = await runCli(["link", array]);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    expect.stringMatching(/__1__\.bin: it cannot be linked: chunk 3 is in it.*"superchunk compact" puts/),
+  ]);
+  expect(snapshot(array)).toEqual(before);
+  for (const verb of ["compact", "link", "verify"]) expect((await runCli([verb, array])).code).toBe(0);
+});

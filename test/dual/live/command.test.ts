@@ -113,3 +113,22 @@ test("a create --zarr that fails leaves nothing; other kinds of archives refuse 
   expect(wrong.err).toContain("superchunk link");
   expect(fs.existsSync(root)).toBe(false);
 });
+
+test("an array that keeps itself a Zarr array takes neither a reserve nor changes in place", async () => {
+  const folder = temporaryFolder();
+  const [root, reserved] = [join(folder, "live"), join(folder, "reserved")];
+  const values = join(folder, "values.bin");
+  fs.writeFileSync(values, new Uint8Array(ramp(0, 30).buffer));
+  const create = ["--zarr", "--from", values, "--dtype", "<i4", "--chunklen", "4"];
+  expect((await runCli(["create", root, ...create])).code).toBe(0);
+  for (const argv of [
+    ["set", root, "--slice", "0:5", "--value", "3", "--in-place"],
+    ["create", reserved, ...create, "--reserve", "10%"],
+  ])
+    expect(await runCli(argv)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("takes neither a reserve nor changes in place") as string,
+    });
+  expect(fs.existsSync(reserved)).toBe(false);
+  expect((await runCli(["verify", root])).code).toBe(0);
+});
