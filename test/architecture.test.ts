@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_126,
   plan: 2_539,
   queue: 579,
-  page: 5_619,
+  page: 5_621,
   places: 854,
   buckets: 1_438,
 };

@@ -2,10 +2,12 @@
 import { cp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { create, edit, openReferences, S3Store } from "../../src/node/index.ts";
+import { findDropped } from "../../src/page/engine/dropped.ts";
 import { openReferences as openIn } from "../../src/references/kerchunk/open-references.ts";
 import { writeKerchunk } from "../../src/references/kerchunk/write-kerchunk.ts";
 import { planReferences } from "../../src/references/plan/plan.ts";
@@ -101,6 +103,32 @@ describe("chunks that were made for a set in JSON", () => {
     expect((await store.get("/big/c/1"))?.length).toBe((await stat(join(moved, name))).size);
     expect(await store.sizeOf("big/c/1")).toBe((await stat(join(moved, name))).size);
     await store.close();
+  });
+
+  it("are read from dropped files, like the archive", async () => {
+    await virtualize();
+    const names = await readdir(folder, { recursive: true, withFileTypes: true });
+    const files = await Promise.all(
+      names
+        .filter((each) => each.isFile() && !each.name.endsWith("containers.json"))
+        .map(async ({ parentPath, name }) => {
+          const path = join(parentPath, name);
+          const { mtimeMs: lastModified } = await stat(path);
+          const file = new File([await readFile(path)], name, { lastModified });
+          return [path.slice(folder.length + 1), file] as const;
+        }),
+    );
+    const unused = (): never => {
+      throw new Error("not of a set");
+    };
+    for await (const { found, openIt } of findDropped(files, unused, undefined)) {
+      if (!found.path.startsWith("big.json")) continue;
+      const node = await openIt();
+      const dropped = node.kind === "group" ? await node.open("big") : node;
+      if (dropped.kind !== "array") throw new Error(dropped.kind);
+      expect(((await dropped.get()) as ArraySlice).data).toEqual(values);
+    }
+    expect.assertions(3); // of the group and of its array
   });
 
   it("stay in the set if they are few, or if the caller wants one file; the other forms have none", async () => {

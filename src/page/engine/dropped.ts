@@ -37,7 +37,9 @@ export async function* findDropped(
   for (const [path, file] of files) {
     const set = await readSet(path, file);
     if (set === undefined) continue;
-    const own = new BlobStore([[path, new Blob([JSON.stringify(withDropped(set, path, files))])]]);
+    // Chunks that belong to the set are read from where it is.
+    const chunks = files.filter(([each]) => each.endsWith(".chunks"));
+    const own = new BlobStore([[path, new Blob([JSON.stringify(withDropped(set, path, files))])], ...chunks]);
     const containers = [{ name: "dropped", prefix: PLACE, store: "local" }] as const;
     const openHere = (at: string): Promise<Readable> =>
       open(own, at, { containers, openContainer: () => store });
