@@ -74,7 +74,8 @@ describe("chunks of numcodecs", () => {
   test.each(CASES)("of version 2: %s", async (_, chunk) => {
     const array = await openZarrArray(await version2(chunk), "a");
     expect(await array.getBytes()).toEqual(fromText(chunk.decoded));
-    expect((await array.verify()).ok).toBe(true);
+    const sums = chunk.filters.filter(({ id }) => /crc32|adler32|fletcher32/.test(String(id)));
+    expect(await array.verify()).toMatchObject({ ok: true, digests: sums.length });
     const part = await array.getBytes([{ start: 3, stop: 9, step: 2 }]);
     const size = array.dtype.itemSize;
     const items = [3, 5, 7].map((i) => fromText(chunk.decoded).subarray(i * size, (i + 1) * size));
@@ -101,6 +102,21 @@ describe("chunks of numcodecs", () => {
         message: expect.stringContaining(`"${id}"`),
       });
     }
+  });
+
+  test("a checksum and shuffle among the codecs are not named as the compressor", async () => {
+    const [, any] = CASES[0] ?? [];
+    const summaryWith = async (ids: readonly string[]): Promise<unknown> => {
+      const filters = ids.map((id) => ({ id, ...(id === "shuffle" && { elementsize: 8 }) }));
+      const store = await version2({ ...(any as Chunk), dtype: "<f8", filters });
+      const { cname, shuffle, checksum } = await (await openZarrArray(store, "a")).summary();
+      return [cname, shuffle, checksum];
+    };
+    expect(await summaryWith(["shuffle", "zlib", "fletcher32"])).toEqual(["zlib", "shuffle", "fletcher32"]);
+    expect(await summaryWith(["adler32"])).toEqual([undefined, undefined, "adler32"]);
+    expect(await summaryWith(["shuffle"])).toEqual([undefined, "shuffle", "None"]);
+    expect(await summaryWith(["crc32", "zstd"])).toEqual(["zstd", undefined, "crc32"]);
+    expect(await summaryWith([])).toEqual([undefined, undefined, "None"]);
   });
 
   test.each(CASES.filter(([name]) => !name.includes("crc32c")))("of version 3: %s", async (_, chunk) => {

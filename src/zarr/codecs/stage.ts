@@ -30,6 +30,11 @@ export interface Stage {
   encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
 }
 
+/** True for the name of a codec that adds a checksum to a chunk, and compares it. */
+export function isChecksum(name: string): boolean {
+  return ["crc32c", "crc32", "adler32", "fletcher32"].includes(name);
+}
+
 /** Everything but `decode` of a read-only stage; `kind` is its kind in the metadata's terms. */
 export function readOnlyStage(
   kind: "codec" | "filter",

@@ -35,6 +35,7 @@ import {
 } from "../../values/selection.ts";
 import { toValues } from "../../values/values.ts";
 import { type Chain, leafOf, unpermute } from "../codecs/chain.ts";
+import { isChecksum } from "../codecs/stage.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -102,11 +103,13 @@ function summaryOf(model: ArrayModel): ReadableSummary {
   const unequal = axes.some(({ lengths }) => lengths.length > 1);
   const isCutByRows = chunkShape.slice(1).every((length, d) => length >= at(shape, d + 1));
   const { order, stages } = leafOf(chain);
-  const codecs = [...(order === undefined ? [] : ["transpose"]), "bytes", ...stages.map(({ name }) => name)];
+  const names = stages.map(({ name }) => name);
+  const codecs = [...(order === undefined ? [] : ["transpose"]), "bytes", ...names];
+  const plain = names.includes("shuffle") ? { shuffle: "shuffle" } : {};
   const blosc = stages.find(({ isBlosc }) => isBlosc)?.v3?.["configuration"];
-  const { cname = stages.findLast(({ name }) => name !== "crc32c")?.name, ...settings } = (blosc ??
-    {}) as Pick<ReadableSummary, "cname" | "clevel" | "shuffle" | "typesize">;
+  const settings = (blosc ?? plain) as Pick<ReadableSummary, "cname" | "clevel" | "shuffle" | "typesize">;
   const { clevel, shuffle, typesize } = settings;
+  const cname = settings.cname ?? names.findLast((name) => name !== "shuffle" && !isChecksum(name));
   return {
     nchunks: countChunks(model),
     ...(isCutByRows && !unequal && chunkShape[0] !== undefined ? { chunkLength: chunkShape[0] } : {}),
@@ -115,7 +118,7 @@ function summaryOf(model: ArrayModel): ReadableSummary {
     ...(shardShape === undefined ? {} : { shardShape, nshards: countPositions(axes) }),
     ...defined({ cname, clevel, shuffle, typesize }),
     codecs,
-    checksum: codecs.includes("crc32c") ? "crc32c" : "None",
+    checksum: names.findLast(isChecksum) ?? "None",
   };
 }
 

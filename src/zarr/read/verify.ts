@@ -6,6 +6,7 @@ import { isSuperchunkError } from "../../errors.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
+import { isChecksum } from "../codecs/stage.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "./reading.ts";
 import { type ListedChunk, listStoredChunks, storedPositions } from "./stored-chunks.ts";
@@ -38,7 +39,7 @@ export async function verifyChunks(array: VerifiedArray, options: LongOptions): 
   // The index of a shard that is made from another format says nothing of what is stored.
   const isStored = serializer.kind === "sharding" && stages.length === 0 && model.shownAs === undefined;
   const ofIndex = isStored ? serializer.index.checksums : 0;
-  const ofChunk = leafOf(model.chain).stages.filter(({ name }) => name === "crc32c").length;
+  const ofChunk = leafOf(model.chain).stages.filter(({ name }) => isChecksum(name)).length;
   for await (const position of storedPositions(store, model, signal)) {
     signal?.throwIfAborted();
     try {
