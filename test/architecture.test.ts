@@ -162,16 +162,16 @@ test("no file is longer than 500 lines", () => {
  * part of them.
  */
 const LATER: Readonly<Record<string, number>> = {
-  parquet: 1_959,
-  arrow: 838,
+  parquet: 1_958,
+  arrow: 837,
   hdf5: 3_001,
-  blosc2: 3_444,
+  blosc2: 3_438,
   tables: 1_729,
   codec2: 1_611,
   pool: 532,
-  scan: 2_126,
+  scan: 2_123,
   plan: 2_539,
-  queue: 579,
+  queue: 578,
   page: 5_621,
   places: 854,
   buckets: 1_438,
@@ -179,7 +179,7 @@ const LATER: Readonly<Record<string, number>> = {
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 86_195, bar: 58_000 },
+  lines: { limit: 86_192, bar: 58_000 },
   files: { limit: 368, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
