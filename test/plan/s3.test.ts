@@ -110,3 +110,30 @@ it("folders, which S3 cannot rename, appear whole at their destination: conversi
       expect(await made.get(key), key).toEqual(await wanted.get(key));
   }
 });
+
+it.each([
+  ["bcolz", 8],
+  ["blz", 2],
+] as const)(
+  "parts of one archive in %s, written twice at once, are those of one conversion on a disk",
+  async (to, chunkLength) => {
+    const folder = temporaryFolder();
+    const data = Uint32Array.from({ length: 3000 }, (_, row) => row * row);
+    const made = await create(join(folder, "in"), { format: "bcolz", dtype: "<u4", data, chunkLength });
+    await made.close();
+    await convert(join(folder, "in"), join(folder, "out"), { to });
+    const planned = await plan(join(folder, "in"), `s3://${s3.bucket}/parts.${to}`, { to, shardSize: 4096 });
+    expect(planned.sources[0]?.tasks).toHaveLength(1);
+    await Promise.all([runTasks(planned), runTasks(planned)]);
+    expect(await finish(planned)).toMatchObject({ failed: 0 });
+    const shared = new S3Store({ bucket: s3.bucket, prefix: `parts.${to}` });
+    const wanted = new FileStore(join(folder, "out"));
+    const keys = (await keysOf(wanted)).sort();
+    expect((await keysOf(shared)).sort()).toEqual(keys);
+    const shown = async (store: S3Store | FileStore, key: string): Promise<string> =>
+      Buffer.from((await store.get(key)) ?? [])
+        .toString("latin1")
+        .replace(/"id": "[0-9a-f]{32}"/, "");
+    for (const key of keys) expect(await shown(shared, key), key).toBe(await shown(wanted, key));
+  },
+);
