@@ -1,9 +1,9 @@
 /** The package as it is installed, built from the current sources. */
-import { copyFileSync, cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, cpSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { folderOfProcess } from "../folder.ts";
 
 /** `dist`, built once for all tests of a process. */
 let built: Promise<string> | undefined;
@@ -21,8 +21,7 @@ export async function buildPackage(folder: string): Promise<string> {
 }
 
 async function buildAll(): Promise<string> {
-  const outdir = mkdtempSync(join(tmpdir(), "superchunk-dist-"));
-  process.once("exit", () => rmSync(outdir, { recursive: true, force: true }));
+  const outdir = folderOfProcess();
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
   // Each entry finds the workers next to it.
   const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"].flatMap((name) =>
