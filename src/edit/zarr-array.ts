@@ -408,7 +408,6 @@ export class ZarrEdit extends QueuedEditor {
   }
 }
 
-/** End of the chunk that contains the index; if a chunk begins at the index, the index itself. */
 /** Puts the fill value into the rest of the chunks that the edge of `shape` cuts, up to the end of a larger shape. */
 async function fillBeyond(
   array: WritableZarrArray,
@@ -427,6 +426,7 @@ async function fillBeyond(
   await array.flush();
 }
 
+/** End of the chunk that contains the index; if a chunk begins at the index, the index itself. */
 function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
   const length = at(at(axes, d).lengths, 0);
   return Math.ceil(index / length) * length;
