@@ -46,6 +46,14 @@ test("[FL-06] link says what it would do, does it, is verified, repairs, and is 
   expect(again.err).toContain("nothing is linked here");
 });
 
+test("an array without rows is linked once too, and link does not say that it stays a Zarr array", async () => {
+  const root = join(temporaryFolder(), "empty");
+  expect(await runCli(["create", root, "--dtype", "<f8"])).toMatchObject({ code: 0 });
+  expect((await runCli(["link", root, "--dry-run"])).out).toContain("would be a Zarr array: 0 files");
+  expect((await runCli(["link", root])).out).toContain("is a Zarr array: 0 files");
+  expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and right");
+});
+
 test("a file needs a folder to become a Zarr array in, and a folder takes none", async () => {
   const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
   const missing = await runCli(["link", file]);
