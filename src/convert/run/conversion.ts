@@ -14,6 +14,7 @@ import {
   type Target,
   type TargetPlace,
 } from "../pipeline.ts";
+import { hasSubArrays } from "../plan/conversion-jobs.ts";
 import { digestOf } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import { ConversionRecord, conflict, deleteTree, emptyDestination, recordKey } from "./destination.ts";
@@ -68,7 +69,7 @@ export async function planSource(
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const source = await item.open(options.signal);
-  if (options.columns !== undefined && !place.isMember) refuseColumns(source, target);
+  if (options.columns !== undefined && !place.isMember) refuseColumns(source, target, options.portable);
   return target.plan(source, place, options);
 }
 
@@ -86,12 +87,13 @@ export async function planItem(
 }
 
 /** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
-function refuseColumns(source: OpenedSource, { format }: Target): void {
+function refuseColumns(source: OpenedSource, { format, isHierarchy }: Target, portable?: boolean): void {
   if (source.kind !== "bytes" && source.kind !== "array") return;
   if ("columnNames" in source && source.columnNames.length > 0) return;
-  const isStruct = source.kind === "array" && source.dtype.kind === "struct" && source.shape.length === 1;
-  if (isStruct && (format === "parquet" || format === "arrow")) return;
-  const why = isStruct ? "only Parquet and Arrow take single fields of structs" : "it has no columns";
+  const isStruct = source.kind === "array" && source.dtype.kind === "struct";
+  if (isStruct && isHierarchy && hasSubArrays(source.dtype) && portable !== true) return;
+  if (isStruct && ["parquet", "arrow"].includes(format) && source.shape.length === 1) return;
+  const why = isStruct ? `${format} keeps structs whole, so no field can be chosen` : "it has no columns";
   const details = { path: source.store.describe(source.path), field: "columns" };
   throw new SuperchunkError("BAD_ARGUMENT", `${why}; leave out {columns}`, details);
 }
