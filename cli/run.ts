@@ -1,6 +1,6 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
-import { SuperchunkError } from "../src/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../src/index.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
@@ -66,19 +66,21 @@ async function finishHelp(argv: readonly string[], context: Context): Promise<nu
 }
 
 async function reportFailure(error: unknown, argv: readonly string[], context: Context): Promise<void> {
-  if (error instanceof Interruption) context.message(interruptedText(argv));
+  const next = howToContinue(argv);
+  if (error instanceof Interruption) context.message(next === "" ? "interrupted" : `interrupted; ${next}`);
   else context.failure(error);
+  if (isSuperchunkError(error, "NO_SPACE") && next !== "") context.message(next);
   if (argv.includes("--debug") && error instanceof Error)
     context.io.stderr.write(`${context.hide(debugText(error)).split("\n").map(printable).join("\n")}\n`);
   if (argv.includes("--json")) await reportJson(error, context);
 }
 
-/** The message for an interrupted command, and how to continue. */
-function interruptedText([name = "", ...argv]: readonly string[]): string {
+/** How to continue a command that was interrupted; empty if it begins again. */
+function howToContinue([name = "", ...argv]: readonly string[]): string {
   const isResumable = name === "convert" || (name === "verify" && argv.includes("--report"));
   const instead = argv.includes("--overwrite") ? " instead of --overwrite" : "";
   const how = isResumable ? `with --resume${instead}` : name === "run" || name === "finish" ? "again" : "";
-  return how === "" ? "interrupted" : `interrupted; run the same command ${how} to continue`;
+  return how === "" ? "" : `run the same command ${how} to continue`;
 }
 
 async function reportJson(error: unknown, context: Context): Promise<void> {

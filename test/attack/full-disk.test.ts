@@ -82,6 +82,9 @@ function problemsOf(outcome: Outcome): string[] {
   const problems = [
     whole === done ? "" : `with room it ends with ${whole}`,
     code === done || (code === 1 && /full/.test(err)) ? "" : `it ends with ${code}`,
+    code === done || !/^convert/.test(name) || /same command with --resume/.test(err)
+      ? ""
+      : "it does not say how to continue",
     code !== done || found === after ? "" : "it says that it is done, and is not",
     outcome.isSourceKept ? "" : "its source has changed",
     isOldOrNew(outcome) ? "" : `neither old nor new: ${found}, verified ${outcome.verified}`,
