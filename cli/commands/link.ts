@@ -78,13 +78,13 @@ Examples:
         return dry ? planLinkAt(path, destination, options) : link(path, destination, options);
       });
       if (flags.json === true) await context.json(result);
-      else await printResult(result, flags, context);
+      else await printResult(result, dry, context);
     });
 }
 
-async function printResult(plan: LinkPlan | LinkResult, flags: LinkFlags, context: Context): Promise<void> {
+async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: Context): Promise<void> {
   for (const note of plan.notes) context.message(`note: ${note}`);
-  if (flags.dryRun === true) {
+  if (dry) {
     const header = ["file", "action", "shard", "chunks", "size", "added"];
     const rows = plan.files.map((file) => [
       printable(file.file),
@@ -100,21 +100,15 @@ async function printResult(plan: LinkPlan | LinkResult, flags: LinkFlags, contex
   }
   const repairs = plan.files.filter(({ action }) => action === "repair");
   for (const { file, reason } of repairs)
-    await context.out.line(
-      `${flags.dryRun ? "to repair" : "repaired"}  ${printable(`${file}: ${reason ?? ""}`)}`,
-    );
-  await context.out.line(summary(plan, flags));
-  if (flags.dryRun === true) return;
+    await context.out.line(`${dry ? "to repair" : "repaired"}  ${printable(`${file}: ${reason ?? ""}`)}`);
+  await context.out.line(summary(plan, dry));
+  if (dry) return;
   const nodes = plan.documents.map((key) => key.replace(/\/?zarr\.json$/, ""));
   context.message(`in Python: ${openingZarr(plan.destination, zarrShapeOf(nodes))}`);
 }
 
-/** An array that is live already has no files and documents to write. */
-function summary(
-  plan: LinkPlan | LinkResult,
-  { live = plan.files.length + plan.documents.length === 0, dryRun: dry }: LinkFlags,
-): string {
-  const { destination, files, added, done, kind } = plan;
+function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
+  const { destination, files, added, done, kind, live = false } = plan;
   if (done) return `${printable(destination)} is a Zarr array already, and right`;
   if (live && dry)
     return `${printable(destination)} would keep itself a Zarr array: about ${formatSize(added)} written`;

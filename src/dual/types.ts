@@ -144,6 +144,8 @@ export interface LinkPlan {
   readonly added: number;
   /** True if everything is linked already, and correct. */
   readonly done: boolean;
+  /** True for an array that keeps itself a Zarr array; its files are not listed. */
+  readonly live?: true;
   readonly notes: readonly string[];
 }
 

@@ -23,6 +23,7 @@ function planOf(path: string, { added = 0, done = false, ...rest }: Partial<Link
     source: root,
     destination: root,
     kind: "hard",
+    live: true,
     documents: [],
     files: [],
     notes: [],
