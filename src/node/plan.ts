@@ -132,10 +132,10 @@ async function planWork(
   const places: PlanPlace[] = [];
   const target = locateTarget(to, "file");
   try {
-    const rootOf = (path: string) => held.find(({ typed }) => typed === path)?.root;
-    const others = from.filter((path) => rootOf(path) === undefined);
+    const roots = new Map(held.map(({ typed, root }) => [typed, root]));
+    const others = from.filter((path) => !roots.has(path));
     if (work.command !== "verify") assertNamesDiffer(others.map(nameOf));
-    for (const path of from) places.push({ ...(await locate(path)), opened: rootOf(path) });
+    for (const path of from) places.push({ ...(await locate(path)), opened: roots.get(path) });
     return await planPlaces(work, places, target, options, { software: VERSION, from, to });
   } finally {
     for (const { root } of held) await root.close();

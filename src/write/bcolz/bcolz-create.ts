@@ -217,21 +217,14 @@ export async function createTable(
       path: store.describe(path),
     });
   }
-  checkNames(columns.map(({ name }) => name));
+  const names = columns.map(({ name }) => name);
+  checkNames(names);
   const { attrs, ...settings } = options;
   const lengths: number[] = [];
   for (const { name, options: own, ...source } of columns)
     lengths.push(await createCarray(store, joinKey(path, name), source, { ...settings, ...own }));
-  checkLengths(
-    columns.map(({ name }) => name),
-    lengths,
-  );
-  await commitTable(
-    store,
-    path,
-    columns.map(({ name }) => name),
-    { attrs },
-  );
+  checkLengths(names, lengths);
+  await commitTable(store, path, names, { attrs });
 }
 
 /** Makes a table of carrays. `replaces` allows a table that is there already. */
