@@ -294,23 +294,29 @@ describe("a scheduler that delays, duplicates, reorders and kills", () => {
   }
 });
 
-it("a process that resumes writing receipts after the plan was finished leaves nothing", async () => {
-  const source = await makeTree();
-  const target = new MemoryStore();
-  const job = await planOf(source, target);
+/** The store of a process whose puts of some keys wait for `goOn`. */
+function holdPuts(target: MemoryStore, isHeld: (key: string) => boolean) {
   let goOn: () => void = () => undefined;
-  const finished = new Promise<void>((resolve) => {
+  const released = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  const hanging = interceptStore(target, {
-    onCall: async (call, proceed) => {
-      if (call.method === "put" && call.key.endsWith(".jsonl")) await finished;
+  const store = interceptStore(target, {
+    onCall: async ({ method, key }, proceed) => {
+      if (method === "put" && isHeld(key)) await released;
       return proceed();
     },
     onSync: (_, proceed) => proceed(),
     onList: async () => undefined,
   });
-  const zombie = runShared({ ...job, destination: { store: hanging, path: "out" } }, { worker: "zombie" });
+  return { store, goOn: () => goOn() };
+}
+
+it("a process that resumes writing receipts after the plan was finished leaves nothing", async () => {
+  const source = await makeTree();
+  const target = new MemoryStore();
+  const job = await planOf(source, target);
+  const { store, goOn } = holdPuts(target, (key) => key.endsWith(".jsonl"));
+  const zombie = runShared({ ...job, destination: { store, path: "out" } }, { worker: "zombie" });
   await runShared(job, { worker: "other" });
   await finishShared(job);
   goOn();
@@ -323,20 +329,9 @@ it("a process whose tasks take long reports, and one that was killed is silent",
   const job = await planOf(await makeArray(), target, ARRAY_OPTIONS);
   vi.useFakeTimers({ toFake: ["Date", "setInterval", "clearInterval"] });
   try {
-    let goOn: () => void = () => undefined;
-    const over = new Promise<void>((resolve) => {
-      goOn = resolve;
-    });
-    const slow = interceptStore(target, {
-      onCall: async (call, proceed) => {
-        if (call.method === "put" && call.key.startsWith("out/c/")) await over;
-        return proceed();
-      },
-      onSync: (_, proceed) => proceed(),
-      onList: async () => undefined,
-    });
+    const { store, goOn } = holdPuts(target, (key) => key.startsWith("out/c/"));
     const started = Date.now();
-    const run = runShared({ ...job, destination: { store: slow, path: "out" } }, { worker: "slow" });
+    const run = runShared({ ...job, destination: { store, path: "out" } }, { worker: "slow" });
     const stateAfter = async (ms: number) => {
       for (let turn = 0; turn < 200; turn++) await setImmediate();
       await vi.advanceTimersByTimeAsync(ms);
