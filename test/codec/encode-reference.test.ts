@@ -52,7 +52,7 @@ describe("against c-blosc 1.21", () => {
   });
 
   const kinds = [...new Set(reference.sizes.map((row) => row[0]))];
-  test.each(kinds)("%s: no chunk is more than 5 % larger, and all decode to the data", async (kind) => {
+  test.each(kinds)("%s: no chunk is over 5 % larger (blosclz: none is larger); all decode", async (kind) => {
     const rows = reference.sizes.filter((row) => row[0] === kind);
     const data = DATA[kind]?.(reference.length);
     if (data === undefined) throw new Error(`no data ${kind}`);
@@ -60,7 +60,7 @@ describe("against c-blosc 1.21", () => {
     for (const [, typesize, cname, shuffle, clevel, size] of sample(rows, 19)) {
       const chunk = encodeSync(data, { cname, typesize, clevel, shuffle });
       // If almost nothing is left (zstd 1.5.7 and 1.5.6 differ there), a thousandth of the data is tolerated.
-      const limit = Math.max(1.05 * size, size + data.length / 1000);
+      const limit = cname === "blosclz" ? size : Math.max(1.05 * size, size + data.length / 1000);
       if (chunk.length > limit) larger.push({ cname, shuffle, clevel, expected: size, found: chunk.length });
       expect(Buffer.compare(await decode(chunk), data)).toBe(0);
     }

@@ -38,17 +38,6 @@ function matchCost(code: usize, near: bool): usize {
   return (code >= 7 ? (code - 7) / 255 + 1 : 0) + (near ? 2 : 4);
 }
 
-/**
- * The code of a match as c-blosc computes it: equal bytes less `shift`, plus one unless it is a run. c-blosc stops one
- * byte late for matches, but not for runs; this code does the same, so that sizes agree. Zero or less: the match is not
- * worth writing.
- */
-// @ts-ignore: decorator
-@inline
-function matchCode(equal: usize, distance: usize, shift: usize): isize {
-  return <isize>equal + (distance == 1 ? 0 : 1) - <isize>shift;
-}
-
 /** Guesses the ratio, in percent, from at most 4096 bytes. */
 function probe(src: usize, length: usize): u32 {
   const limit = min<usize>(length, 1 << PROBE_BITS);
@@ -73,7 +62,7 @@ function probe(src: usize, length: usize): u32 {
       continue;
     }
     const distance = at - candidate;
-    const code = matchCode(endOf(differs, candidate, at, bound) - at, distance, 3);
+    const code = <isize>(endOf(differs, candidate, at, bound) - at) - 2;
     if (code < 3) {
       at++;
       continue;
@@ -172,7 +161,7 @@ function encodeMatches(
       at++;
       continue;
     }
-    const code = matchCode(endOf(differs, candidate, at, bound) - at, distance, shift);
+    const code = <isize>(endOf(differs, candidate, at, bound) + 1 - at - shift);
     if (code < <isize>shift || (code <= 5 && distance > NEAR)) {
       at++;
       continue;
