@@ -109,6 +109,17 @@ export async function openInside(
   return openBlosc2(store, path, options);
 }
 
+/** The Zarr array whose documents are at the path; undefined for everything else. */
+export async function openOwnArray(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | undefined> {
+  const { openOwn } = await import("../zarr/read/open.ts");
+  const node = await openOwn(store, path, options);
+  return node?.kind === "array" ? node : undefined;
+}
+
 /** The Zarr node at a path, also inside a set of references; undefined if there is none. */
 export async function openNode(
   store: ReadableStore,

@@ -42,10 +42,20 @@ export interface OpenArrayOptions<Name extends string = string> extends OpenAnyO
  * kept beside the set that `authorize` names, are read.
  * @throws NOT_FOUND if nothing is there; UNSUPPORTED for anything else; the codes of damage
  */
-export async function open(
+export function open(
   store: ReadableStore | ForeignStore,
   path = "",
   options: OpenAnyOptions = {},
+): Promise<Readable> {
+  return openAs(store, path, options, false);
+}
+
+/** If an array is expected, Zarr's documents are tried before a table and a file, because each of these costs a request. */
+async function openAs(
+  store: ReadableStore | ForeignStore,
+  path: string,
+  options: OpenAnyOptions,
+  isArray: boolean,
 ): Promise<Readable> {
   const source = archiveStore(store);
   const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesAllowed(options) };
@@ -55,8 +65,10 @@ export async function open(
     ? await (await nodes()).openNamed(asReadable(store), path, options)
     : undefined;
   if (named !== undefined) return named;
-  const found = await findArchive(source, path, settings);
+  const openZarr = async () => (await nodes()).openOwnArray(asReadable(store), path, options);
+  const found = await findArchive(source, path, settings, isArray ? openZarr : undefined);
   if ("kind" in found) return found;
+  if (found.node !== undefined) return found.node;
   const { file } = found;
   const { isThere, openInside, openNode, openSet } = await nodes();
   // A path after the name of a reference set is the path of a node in it.
@@ -98,11 +110,9 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
-  const opened = await open(store, path, withColumn(options));
-  return asArray(opened, options, async () => {
-    // The caller owns the store and closes it.
-    return asReadableArray<Name>(await open(store, path, withColumn(options)), options);
-  });
+  const openIt = () => openAs(store, path, withColumn(options), options.column === undefined);
+  // The caller owns the store and closes it.
+  return asArray(await openIt(), options, async () => asReadableArray<Name>(await openIt(), options));
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
-import type { ByteRange, ListEntry, ReadableStore, StoreOptions } from "./types.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** A zarrita store: keys begin with `/`, a missing object is undefined. A `Map` from keys to bytes works too. */
 export interface ForeignStore {
@@ -47,9 +47,9 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
  *
  * Such a store does not report sizes: `stat` reads the whole object, and its version is a hash of the bytes. Zarr shards need no `stat`:
  * their index is read from the object's end, and again after a read, to detect a change. The store cannot list (`UNSUPPORTED`). Some stores
- * (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros. The first range is therefore followed by one request
- * for a byte that no object has; if that is answered with a byte, the size of each object is found by reading it whole once. A store
- * without `getRange` is read whole each time.
+ * (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros. The first answer that is as long as
+ * the range and ends with a zero is therefore followed by one request for a byte that no object has; if that is answered with a byte, the size of each object is found by reading it
+ * whole once. A store without `getRange` is read whole each time.
  */
 export function fromZarrita(store: ForeignStore): ReadableStore {
   /** True if ranges end at the object's end; undefined until this was tried. */
@@ -89,6 +89,20 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     });
   }
 
+  async function getPartOrCut(
+    key: string,
+    range: ByteRange,
+    options?: StoreOptions,
+  ): Promise<Uint8Array | undefined> {
+    try {
+      return await getPart(key, range, options);
+    } catch (error) {
+      // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
+      if (!isRangeRefusal(error)) throw error;
+      return cut(key, range, options);
+    }
+  }
+
   /** Does not use the caller's signal, because other callers wait for the outcome too. */
   async function tryHonesty(key: string): Promise<boolean> {
     try {
@@ -113,34 +127,44 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     }
   }
 
+  async function getRange(
+    key: string,
+    range: ByteRange,
+    options?: StoreOptions,
+  ): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    checkRange(range, describe(key));
+    options?.signal?.throwIfAborted();
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (store.getRange === undefined || asked === 0) return cut(key, range, options);
+    const isTried = isHonest !== undefined;
+    if (!isTried || (await isHonest)) {
+      const bytes = await getPartOrCut(key, range, options);
+      if (isTried || bytes?.length !== asked || bytes.at(-1) !== 0) return bytes;
+      isHonest ??= tryHonesty(key);
+      if (await isHonest) return bytes;
+    }
+    const size = sizes.get(key);
+    if (size === undefined) return cut(key, range, options);
+    const part = resolveRange(range, size, describe(key));
+    return part.length === 0 ? new Uint8Array(0) : getPart(key, part, options);
+  }
+
+  const infoOf = (whole: Uint8Array): ObjectInfo => ({
+    size: whole.length,
+    version: `${whole.length}-${hashBytes(whole)}`,
+  });
   const close = async (): Promise<void> => store.close?.();
   return {
-    ...{ readsToStat: true, describe, get, close, [Symbol.asyncDispose]: close },
+    ...{ readsToStat: true, describe, get, getRange, close, [Symbol.asyncDispose]: close },
     ...(store.sizeOf === undefined ? {} : { sizeOf: store.sizeOf.bind(store) }),
-    async getRange(key, range, options) {
-      checkKey(key);
-      checkRange(range, describe(key));
-      options?.signal?.throwIfAborted();
-      const asked = "suffixLength" in range ? range.suffixLength : range.length;
-      if (store.getRange === undefined || asked === 0) return cut(key, range, options);
-      isHonest ??= tryHonesty(key);
-      if (await isHonest) {
-        try {
-          return await getPart(key, range, options);
-        } catch (error) {
-          // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
-          if (!isRangeRefusal(error)) throw error;
-          return cut(key, range, options);
-        }
-      }
-      const size = sizes.get(key);
-      if (size === undefined) return cut(key, range, options);
-      const part = resolveRange(range, size, describe(key));
-      return part.length === 0 ? new Uint8Array(0) : getPart(key, part, options);
+    async getHead(key, length, options) {
+      const bytes = await getRange(key, { offset: 0, length }, options);
+      return bytes && { bytes, info: bytes.length < length ? infoOf(bytes) : undefined };
     },
     async stat(key, options) {
       const bytes = await get(key, options);
-      return bytes && { size: bytes.length, version: `${bytes.length}-${hashBytes(bytes)}` };
+      return bytes && infoOf(bytes);
     },
     async *list(folder) {
       checkFolder(folder);

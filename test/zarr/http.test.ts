@@ -5,12 +5,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import * as zarr from "zarrita";
+import type { TableArchive } from "../../src/archive/kinds/types.ts";
+import { openArray, openTable } from "../../src/open/open.ts";
 import { fromZarrita } from "../../src/store/foreign.ts";
 import { HttpStore } from "../../src/store/http.ts";
+import { joinKey } from "../../src/store/key.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
+import { type ArrayFixture, corpusFolder, loadFixtures } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { openZarrWriter } from "./writer.ts";
 
@@ -21,19 +24,20 @@ afterEach(async () => {
   server = undefined;
 });
 
+/** The files below a folder, as objects. */
+function objectsIn(folder: string): (readonly [string, Uint8Array])[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((file) => [file.slice(folder.length + 1).replaceAll("\\", "/"), new Uint8Array(readFileSync(file))]);
+}
+
 const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectilinear").filter(
   (row): row is ArrayFixture => row.kind === "array",
 );
 
 test.each(rows)("$path has its values, and knows its chunks without a listing", async (row) => {
-  const entries = readdirSync(row.file, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map(
-      (file) =>
-        [file.slice(row.file.length + 1).replaceAll("\\", "/"), new Uint8Array(readFileSync(file))] as const,
-    );
-  server = await serveObjects(entries);
+  server = await serveObjects(objectsIn(row.file));
   const array = await openZarrArray(new HttpStore(server.url), row.arrayPath);
   expect(
     createHash("sha256")
@@ -91,42 +95,56 @@ test("a shard that the server replaced is STALE, never read through the old inde
   expect(await (await openZarrArray(new HttpStore(server.url))).get([150])).toBe(150);
 });
 
-test("an element through zarrita's FetchStore takes at most twice the bytes and requests that zarrita needs", async () => {
-  const memory = new MemoryStore();
-  const written = await createZarr(memory, "", {
-    shape: [1 << 20],
-    dataType: "float64",
-    chunkShape: [1 << 12],
-    shardShape: [1 << 20],
-    codecs: [{ name: "bytes", configuration: { endian: "little" } }],
-  });
-  await written.set(
-    null,
-    Float64Array.from({ length: 1 << 20 }, (_, i) => i),
-  );
-  server = await serveObjects(await entriesOf(memory, ["zarr.json", "c/0"]));
-  const counted = (): { store: zarr.FetchStore; read: () => { requests: number; bytes: number } } => {
-    let requests = 0;
-    let bytes = 0;
-    const fetch = async (request: Request): Promise<Response> => {
-      const response = await globalThis.fetch(request);
-      requests++;
-      if (request.method !== "HEAD" && response.ok) bytes += Number(response.headers.get("content-length"));
-      return response;
-    };
-    return {
-      store: new zarr.FetchStore(server?.url ?? "", { fetch }),
-      read: () => ({ requests, bytes }),
-    };
+/** A store that counts what zarrita's FetchStore requests. */
+function countingFetchStore(): { store: zarr.FetchStore; read: () => { requests: number; bytes: number } } {
+  let requests = 0;
+  let bytes = 0;
+  const fetch = async (request: Request): Promise<Response> => {
+    const response = await globalThis.fetch(request);
+    requests++;
+    if (request.method !== "HEAD" && response.ok) bytes += Number(response.headers.get("content-length"));
+    return response;
   };
-  const theirs = counted();
-  const seen = await zarr.open.v3(theirs.store, { kind: "array" });
-  expect((await zarr.get(seen, [zarr.slice(700_000, 700_001)])).data).toEqual(Float64Array.of(700_000));
-  const ours = counted();
-  const array = await openZarrArray(fromZarrita(ours.store));
-  expect(await array.get([700_000])).toBe(700_000);
-  expect(ours.read().requests).toBeLessThanOrEqual(2 * theirs.read().requests);
-  expect(ours.read().bytes).toBeLessThanOrEqual(2 * theirs.read().bytes);
+  return { store: new zarr.FetchStore(server?.url ?? "", { fetch }), read: () => ({ requests, bytes }) };
+}
+
+test.each(["", "x.zarr"])(
+  "an element of %j through zarrita's FetchStore takes at most twice the bytes and requests that zarrita needs",
+  async (path) => {
+    const memory = new MemoryStore();
+    const written = await createZarr(memory, "", {
+      shape: [1 << 20],
+      dataType: "float64",
+      chunkShape: [1 << 12],
+      shardShape: [1 << 20],
+      codecs: [{ name: "bytes", configuration: { endian: "little" } }],
+    });
+    await written.set(
+      null,
+      Float64Array.from({ length: 1 << 20 }, (_, i) => i),
+    );
+    server = await serveObjects(
+      (await entriesOf(memory, ["zarr.json", "c/0"])).map(([key, bytes]) => [joinKey(path, key), bytes]),
+    );
+    const theirs = countingFetchStore();
+    const seen = await zarr.open.v3(zarr.root(theirs.store).resolve(path), { kind: "array" });
+    expect((await zarr.get(seen, [zarr.slice(700_000, 700_001)])).data).toEqual(Float64Array.of(700_000));
+    const ours = countingFetchStore();
+    const array = await openArray(ours.store, path);
+    expect(await array.get([700_000])).toBe(700_000);
+    expect(ours.read().requests).toBeLessThanOrEqual(2 * theirs.read().requests);
+    expect(ours.read().bytes).toBeLessThanOrEqual(2 * theirs.read().bytes);
+  },
+);
+
+test("a value of one column through zarrita's FetchStore takes four requests after the table is open", async () => {
+  server = await serveObjects(objectsIn(join(corpusFolder, "ctable/bcolz-daily-equities")));
+  const { store, read } = countingFetchStore();
+  const table = (await openTable(store, "", { columns: [] })) as TableArchive;
+  expect(read().requests).toBe(4);
+  const column = (await table.openColumns?.(["close"]))?.column("close");
+  expect(await column?.get([3])).toBe(51992);
+  expect(read().requests).toBe(4 + 4);
 });
 
 test("a shard that is replaced while zarrita's store reads it is read again", async () => {

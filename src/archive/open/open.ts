@@ -33,37 +33,43 @@ export function archiveStore(store: ReadableStore | ForeignStore): ReadableStore
   return given.getHead === undefined ? given : withHeads(given);
 }
 
-/** What is not an archive: a file with its first bytes, or no file. */
-export interface NoArchive {
+/** What is not an archive: a file with its first bytes, a node of another format, or neither. */
+export interface NoArchive<Node = never> {
   readonly file: ObjectHead | undefined;
+  readonly node?: Node;
 }
 
-/** The archive at a key, or what is there instead. Throws the codes of damage. */
-export async function findArchive(
+/**
+ * The archive at a key, or what is there instead. `openNode` opens what a caller expects in a folder that is not an
+ * array of an archive: it is asked before the table and the file. Throws the codes of damage.
+ */
+export async function findArchive<Node = never>(
   source: ReadableStore,
   path: string,
   options: OpenOptions,
-): Promise<Archive | NoArchive> {
+  openNode?: () => Promise<Node | undefined>,
+): Promise<Archive | NoArchive<Node>> {
   if (path !== "") checkKey(path);
-  const openWhole = (): Promise<Archive | NoArchive> => findWhole(source, path, options);
+  const openWhole = () => findWhole(source, path, options, openNode);
   if (options.damaged === undefined || options.damaged === "stop") return openWhole();
   const { openDamaged } = await import("../salvage/survey.ts");
   return openDamaged(source, path, options, openWhole);
 }
 
-async function findWhole(
+async function findWhole<Node>(
   source: ReadableStore,
   path: string,
   options: OpenOptions,
-): Promise<Archive | NoArchive> {
+  openNode?: () => Promise<Node | undefined>,
+): Promise<Archive | NoArchive<Node>> {
   // Over a network each lookup costs a request, so the one that the name suggests comes first.
   const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
-  const first = looksLikeFile ? undefined : await openFolder(source, path, options);
+  const first = looksLikeFile ? undefined : await openFolder(source, path, options, openNode);
   if (first !== undefined) return first;
   const file = path === "" ? undefined : await readBeginning(source, path, MAGIC.length, options);
   if (file !== undefined && MAGIC.every((byte, i) => file.bytes[i] === byte))
     return openFile(source, path, options, file.info);
-  const folder = looksLikeFile ? await openFolder(source, path, options) : undefined;
+  const folder = looksLikeFile ? await openFolder(source, path, options, openNode) : undefined;
   return folder ?? { file };
 }
 
@@ -75,11 +81,12 @@ let folders: typeof import("./open-array-folder.ts") | undefined;
  */
 const loadFolders = async () => (folders ??= await import("./open-array-folder.ts"));
 
-async function openFolder(
+async function openFolder<Node>(
   store: ReadableStore,
   path: string,
   options: OpenOptions,
-): Promise<Archive | undefined> {
+  openNode?: () => Promise<Node | undefined>,
+): Promise<Archive | NoArchive<Node> | undefined> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   const asTable = async (): Promise<Archive | undefined> => {
     const rootdirs = await get("__rootdirs__");
@@ -92,6 +99,8 @@ async function openFolder(
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
   if (sizes !== undefined || storage !== undefined)
     return (await loadFolders()).openArrayFolder(store, path, { sizes, storage }, options);
+  const node = await openNode?.();
+  if (node !== undefined) return { file: undefined, node };
   return isTableFirst ? undefined : asTable();
 }
 

@@ -38,16 +38,22 @@ export async function openZarr(
   path = "",
   options: OpenZarrOptions = {},
 ): Promise<ZarrArray | ZarrGroup> {
-  const found =
-    (await openV3(store, path, options)) ??
-    (await openV2(store, path, options)) ??
-    (await openInHierarchy(store, path, options));
+  const found = (await openOwn(store, path, options)) ?? (await openInHierarchy(store, path, options));
   if (found !== undefined) return found;
   throw new SuperchunkError(
     "NOT_FOUND",
     `no Zarr node: found no ${DOCUMENT}, ${V2_DOCUMENTS.array} or ${V2_DOCUMENTS.group}`,
     { path: store.describe(path), expected: DOCUMENT },
   );
+}
+
+/** The node that documents at the path itself describe; undefined if there are none. Throws like {@link openZarr}. */
+export async function openOwn(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  return (await openV3(store, path, options)) ?? (await openV2(store, path, options));
 }
 
 /** Opens the array at a path. Throws like {@link openZarr}, and `BAD_ARGUMENT` for a group. */
