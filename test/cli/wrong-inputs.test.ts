@@ -64,6 +64,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["convert", array, "-"], 2, '"superchunk cat" prints to stdout'],
     [["convert", array, at("b.zarr"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
+    [["virtualize", array, at("b.json"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
     [["create", at("b"), "--from", at("0.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {

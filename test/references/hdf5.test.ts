@@ -102,6 +102,12 @@ describe("virtualize of HDF5", () => {
       inline: 1 << 20,
     });
     expect(inline).toMatchObject({ virtual: 0, inlined: 6 });
+    await expect(
+      virtualize(join(fixtures, "hdf5/pytables.h5/prices"), `${set}.c.json`, {
+        to: "kerchunk",
+        columns: ["close"],
+      }),
+    ).rejects.toThrow("datasets of HDF5 are referenced whole; leave out");
   });
 
   it("takes several files at once, and does not join them", async () => {

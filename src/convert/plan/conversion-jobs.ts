@@ -18,6 +18,7 @@ import {
   checkDimensionNames,
   chooseColumns,
   nameDimensions,
+  noColumns,
   type SourceArray,
   sourceOfArray,
   sourceOfBytes,
@@ -221,6 +222,7 @@ async function addArray(
     return;
   }
   const { node, name } = place;
+  if (node === "" && options.columns !== undefined) throw noColumns(source.archive, "it has no columns");
   try {
     found.arrays.push(await planArray(node, source, options, name));
   } catch (error) {

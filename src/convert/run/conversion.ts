@@ -1,7 +1,8 @@
 import { at } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts";
+import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
+import { ZarrGroup } from "../../zarr/read/group.ts";
 import {
   type ConvertOptions,
   type ConvertResult,
@@ -16,6 +17,7 @@ import {
 } from "../pipeline.ts";
 import { hasSubArrays } from "../plan/conversion-jobs.ts";
 import { digestOf } from "../sources/items.ts";
+import { noColumns } from "../sources/source-array.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import { ConversionRecord, conflict, deleteTree, emptyDestination, recordKey } from "./destination.ts";
 import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
@@ -69,7 +71,7 @@ export async function planSource(
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const source = await item.open(options.signal);
-  if (options.columns !== undefined && !place.isMember) refuseColumns(source, target, options.portable);
+  if (options.columns !== undefined) refuseColumns(source, target, options.portable);
   return target.plan(source, place, options);
 }
 
@@ -88,14 +90,15 @@ export async function planItem(
 
 /** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
 function refuseColumns(source: OpenedSource, { format, isHierarchy }: Target, portable?: boolean): void {
-  if (source.kind !== "bytes" && source.kind !== "array") return;
+  const isGroup = isHierarchy && source instanceof ZarrGroup;
+  if (source.kind !== "bytes" && source.kind !== "array" && !isGroup) return;
   if ("columnNames" in source && source.columnNames.length > 0) return;
   const isStruct = source.kind === "array" && source.dtype.kind === "struct";
   if (isStruct && isHierarchy && hasSubArrays(source.dtype) && portable !== true) return;
   if (isStruct && ["parquet", "arrow"].includes(format) && source.shape.length === 1) return;
-  const why = isStruct ? `${format} keeps structs whole, so no field can be chosen` : "it has no columns";
-  const details = { path: source.store.describe(source.path), field: "columns" };
-  throw new SuperchunkError("BAD_ARGUMENT", `${why}; leave out {columns}`, details);
+  const whole = isGroup ? "a group of Zarr is copied whole" : "it has no columns";
+  const why = isStruct ? `${format} keeps structs whole, so no field can be chosen` : whole;
+  throw noColumns(source, why);
 }
 
 /** A planned source, or why it could not be planned. */

@@ -353,19 +353,24 @@ export async function zarrSource(
 /**
  * Undefined for a group of one or more arrays of equal length and nothing else: it can be a table. Otherwise why its arrays are no columns,
  * empty for a group that is not of arrays alone. A group with an array that cannot be opened is not one, so that its other arrays are not lost with it.
+ * @throws NOT_FOUND for a group of arrays without the chosen ones
  */
 async function whySplit(group: ZarrGroup, only: Chosen): Promise<string | undefined> {
   const lengths = new Set<number | undefined>();
-  for (const name of await membersOf(group, only)) {
+  const names = await membersOf(group, only);
+  let unreadable: string | undefined;
+  for (const name of names) {
     try {
       const member = await group.open(name);
       if (member.kind === "group") return "";
       lengths.add(member.shape[0]);
     } catch (error) {
       assertSkippable(error);
-      return `the array "${name}" cannot be read`;
+      unreadable ??= name;
     }
   }
+  chooseColumns(group, names, only.columns);
+  if (unreadable !== undefined) return `the array "${unreadable}" cannot be read`;
   if (lengths.size < 2) return lengths.has(undefined) || lengths.size === 0 ? "" : undefined;
   return `the arrays have ${[...lengths].map((length) => length ?? "no").join(" and ")} rows`;
 }

@@ -310,3 +310,12 @@ export function chooseColumns(
     field: unknown,
   });
 }
+
+/** The error for a source of which no columns can be chosen. */
+export function noColumns(
+  { store, path }: Pick<SourceArchive, "store" | "path">,
+  why: string,
+): SuperchunkError {
+  const details = { path: store.describe(path), field: "columns" };
+  return new SuperchunkError("BAD_ARGUMENT", `${why}; leave out {columns}`, details);
+}

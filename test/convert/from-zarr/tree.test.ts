@@ -98,6 +98,36 @@ test.each([
   );
 });
 
+test("a chosen column that is nowhere is an error of every group and array, and nothing is converted", async () => {
+  const store = await makeHierarchy();
+  const converted = async (columns: readonly string[], path = "h"): Promise<readonly unknown[]> => {
+    const target = { store: new MemoryStore(), path: "dst" };
+    const { entries } = await convert({ store, path }, target, { to: "parquet", columns });
+    return entries.map(({ node, status, message }) => [node, status, message]);
+  };
+  const whole = expect.stringContaining("it has no columns; leave out {columns}") as string;
+  const unknown = expect.stringContaining('no column "nosuch"; there are a, b') as string;
+  expect(await converted(["nosuch"])).toEqual([
+    ["one", "failed", whole],
+    ["other", "failed", whole],
+    ["table", "failed", unknown],
+  ]);
+  expect(await converted(["b"])).toMatchObject([{}, {}, ["table", "converted", undefined]]);
+  await store.delete("h/table/b/zarr.json");
+  await createZarr(store, "h/table/b", { ...specification, shape: [7] });
+  // A group of arrays of several lengths is not a table, and its arrays are chosen all the same.
+  await expect(converted(["nosuch"], "h/table")).rejects.toThrow('no column "nosuch"; there are a, b');
+});
+
+test("a tree of archives refuses a choice of columns for those without, and for groups of Zarr", async () => {
+  const store = await makeHierarchy();
+  const choice = { columns: ["a"], skipFailed: true };
+  const { entries } = await convert({ store, path: "" }, { store: new MemoryStore(), path: "dst" }, choice);
+  expect(entries).toMatchObject([
+    { status: "failed", message: expect.stringContaining("a group of Zarr is copied whole; leave out") },
+  ]);
+});
+
 test.each([
   ["of several lengths", "7", "the arrays have 7 and 50 rows"],
   ["that cannot be read", "{", 'the array "bad" cannot be read'],
