@@ -5,6 +5,7 @@ import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.t
 import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { DIGEST_LENGTHS } from "../../src/bytes/checksum.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -138,6 +139,26 @@ describe("bytes that no program writes", () => {
     const error = await rejectionOf(open(store, "in/a.blp.journal"));
     expect(error).toMatchObject({ code: "UNSUPPORTED", details: { expected: "memory:in/a.blp" } });
     expect(error.message).toContain("is the journal of a change in place");
+  });
+
+  test("a folder whose path is too long, or that may not be read, is found and does not end the search", async () => {
+    for (const code of ["LIMIT", "IO"] as const) {
+      const store = new MemoryStore([
+        ["a.blp", await makeFile({ chunks: ABC })],
+        ["deep/b.blp", await makeFile({ chunks: ABC })],
+        ["z.blp", await makeFile({ chunks: ABC })],
+      ]);
+      const list = store.list.bind(store);
+      store.list = (path, options) => {
+        if (path === "deep") throw new SuperchunkError(code, "the folder cannot be listed", { path });
+        return list(path, options);
+      };
+      expect(await listOf(findArchives(store))).toEqual([
+        { path: "a.blp", kind: "file" },
+        { path: "deep", kind: "folder" },
+        { path: "z.blp", kind: "file" },
+      ]);
+    }
   });
 
   test("[F1.3-02] without offsets, bytes 24 to 31 may have any value", async () => {
