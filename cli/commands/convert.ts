@@ -24,13 +24,16 @@ const TARGETS: readonly ConvertFormat[] = [
   "b2nd",
 ];
 
+/** The endings of names that choose a format other than Zarr, one for each format. */
+const ENDINGS = ".parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz";
+
 /** The options that decide what a conversion reads and writes. */
 export function addConversionOptions(command: Command): Command {
   return command
     .addOption(
       new Option(
         "--to <format>",
-        "format to write; the default follows from the name of DST (.parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz), else zarr",
+        `format to write; the default follows from the name of DST (${ENDINGS}), else zarr`,
       )
         .choices(TARGETS)
         .default("zarr"),
@@ -183,6 +186,7 @@ const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["npy", "npy"],
   ["b2nd", "b2nd"],
   ["blp", "bloscpack"],
+  ["bloscpack", "bloscpack"],
   ["bcolz", "bcolz"],
   ["blz", "blz"],
 ] as const);
@@ -206,7 +210,13 @@ const ADVICE: readonly (readonly [endings: string, advice: string])[] = [
   ["b2frame b2z b2e b2d", 'write .b2nd (a DST that ends in ".b2nd"), which python-blosc2 opens'],
   ["zip", 'write Zarr (a DST that ends in ".zarr"), and pack it: zip -0 -r DST.zip DST'],
   ["tar", 'write Zarr (a DST that ends in ".zarr"), and pack it'],
-  ["gz", 'write Zarr (a DST that ends in ".zarr"), whose chunks are compressed'],
+  ["gz tgz bz2 xz zst lz4 7z rar", 'write Zarr (a DST that ends in ".zarr"), whose chunks are compressed'],
+  // Other endings that everybody takes for a kind of file. A name such as data.v2 or bars.old says nothing about the format.
+  ...[
+    "carray ctable db db3 sqlite sqlite3 mdb accdb dbf sql dat pkl pickle joblib pt pth safetensors tfrecord",
+    "mat rds rda rdata sas7bdat dta sav fst fits root tdms grib grib2 grb grb2 tif tiff png jpg jpeg gif bmp svg pdf",
+    "xml html htm yaml yml toml ini log md ods geojson msgpack pb kerchunk",
+  ].map((endings) => [endings, `end DST in .zarr, or ${ENDINGS}, or in nothing`] as const),
 ];
 
 /** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */

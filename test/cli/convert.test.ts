@@ -89,12 +89,26 @@ describe("one archive", () => {
       "hdf",
       "nc4",
       "n5",
+      "db",
+      "PKL",
+      "dat",
+      "zip",
+      "tif",
     ];
     for (const name of names) {
       const { code, err } = await to(`b.${name}`);
-      expect([code, err]).toEqual([1, expect.stringContaining(`convert does not write .${name}: `)]);
+      expect([code, err]).toEqual([
+        1,
+        expect.stringContaining(`convert does not write .${name.toLowerCase()}: `),
+      ]);
       expect(existsSync(join(folder, `b.${name}`))).toBe(false);
     }
+    for (const name of ["c", "c.zarr", "data.v2", "2016-08.v1", "2016.08", "bars.old", ".hidden"]) {
+      expect((await to(name)).code).toBe(0);
+      expect(readJson(name, "zarr.json").node_type).toBe("array");
+    }
+    expect((await to("c.bloscpack")).code).toBe(0);
+    expect(readFileSync(join(folder, "c.bloscpack")).subarray(0, 4).toString()).toBe("blpk");
   });
 
   it("with --json reports what was done in fields", async () => {
