@@ -50,7 +50,7 @@ export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
  * Converts one or several sources, at paths or addresses, to another format: an archive, a Zarr array or group, or a folder with many of
  * them. Several sources become the entries of one folder, under their own names. Threads encode the chunks that must be recoded
  * (`threads: 0` turns that off). Zarr converted into a Zarr group becomes a member of the group: missing groups in between are created, and
- * the consolidated metadata of the groups above list it.
+ * the consolidated metadata of the groups above list it. Without a group above, the nearest folder whose name ends in `.zarr` becomes one.
  *
  * @throws CONFLICT if the destination is taken, is a source, or is inside a source, a Zarr array or a linked archive; BAD_ARGUMENT if two
  * sources have the same name; NOT_FOUND, UNSUPPORTED, READ_ONLY, and the codes of damage

@@ -2,7 +2,7 @@
  * What is converted into a Zarr group becomes a member of it: groups in between are created, and the metadata of
  * those above list it.
  */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/format/types.ts";
@@ -47,6 +47,35 @@ test("groups above list what is converted into them, and missing ones are create
   // A replaced node leaves nothing behind.
   await convert(array, join(root, "more", "deep", "t"), { overwrite: true });
   expect(Object.keys(listed(root))).toEqual([...before, "more", "more/deep", "more/deep/t"].sort());
+});
+
+test("without a hierarchy, the nearest folder above whose name ends in .zarr becomes its root", async () => {
+  const folder = temporaryFolder();
+  const root = join(folder, "outer.zarr", "fresh.zarr");
+  mkdirSync(root, { recursive: true });
+  writeFileSync(join(root, ".DS_Store"), "");
+  writeFileSync(join(root, ".superchunk-metadata.lock.lock"), ""); // not that of the writer, which would wait for it
+  const first = await convert(array, join(root, "a", "b"));
+  expect(first.notes.filter((note) => /created the missing Zarr group/.test(note))).toHaveLength(2);
+  expect(Object.keys(listed(root))).toEqual(["a", "a/b"]);
+  await Promise.all(["c", "d/e"].map((name) => convert(array, join(root, name), { threads: 0 })));
+  expect(Object.keys(listed(root))).toEqual(["a", "a/b", "c", "d", "d/e"]);
+  expect(existsSync(join(folder, "outer.zarr", "zarr.json"))).toBe(false);
+  // A folder with other files, and one without such a name, are left alone.
+  mkdirSync(join(folder, "notes.zarr"));
+  writeFileSync(join(folder, "notes.zarr", "notes.txt"), "");
+  for (const name of ["notes.zarr", "plain"]) {
+    expect((await convert(array, join(folder, name, "b"))).notes).toEqual([]);
+    expect(existsSync(join(folder, name, "zarr.json"))).toBe(false);
+  }
+});
+
+test("concurrent conversions into a hierarchy that none of them has made yet are all listed", async () => {
+  const root = join(temporaryFolder(), "all.zarr");
+  const parts = Array.from({ length: 8 }, (_, i) => `parts/${i}`);
+  await Promise.all(parts.map((part) => convert(array, join(root, part), { threads: 0 })));
+  expect(Object.keys(listed(root))).toEqual(["parts", ...parts]);
+  expect(await consolidate(root)).toMatchObject({ changed: [] });
 });
 
 test("concurrent conversions into one hierarchy are all listed", async () => {

@@ -173,7 +173,7 @@ function reasonOf(name: string): string {
 
 /**
  * The outermost group that contains a path; undefined if there is none. A folder that does not exist, or has no files in it,
- * may be a group whose document is missing.
+ * may be a group whose document is missing; without any group, the nearest such folder whose name ends in `.zarr` is the root.
  * @throws CONFLICT for a path in an array, or in an archive that is also a Zarr group
  */
 export async function findHierarchy(
@@ -182,6 +182,7 @@ export async function findHierarchy(
   options: StoreOptions = {},
 ): Promise<string | undefined> {
   let outermost: string | undefined;
+  let named: string | undefined;
   for (let folder = path; folder !== ""; ) {
     folder = splitKey(folder).folder;
     const found = await findDocument(store, folder, options);
@@ -192,19 +193,23 @@ export async function findHierarchy(
       });
     if (found !== undefined) outermost = folder;
     else if (await holdsFiles(store, folder, options)) break;
+    else if (/\.zarr$/i.test(folder)) named ??= folder;
   }
-  if (outermost !== undefined) await refuseDual(store, path, options);
-  return outermost;
+  const root = outermost ?? named;
+  if (root !== undefined) await refuseDual(store, path, options);
+  return root;
 }
 
 /** Entries of a folder above that are inspected: in a bucket, each thousand is a request. */
 const MOST_MEMBERS_SEEN = 1000;
+/** Files that say nothing about a folder: the lock of a writer that is about to make the group, and what macOS leaves. */
+const PASSING = /^\.(?:.*\.lock|DS_Store)$/;
 
 async function holdsFiles(store: WritableStore, folder: string, options: StoreOptions): Promise<boolean> {
   try {
     let seen = 0;
-    for await (const { kind } of store.list(folder, options))
-      if (kind !== "folder" || ++seen > MOST_MEMBERS_SEEN) return true;
+    for await (const { kind, name } of store.list(folder, options))
+      if ((kind !== "folder" && !PASSING.test(name)) || ++seen > MOST_MEMBERS_SEEN) return true;
   } catch {
     return true; // a folder that cannot be listed is left alone
   }
@@ -212,8 +217,8 @@ async function holdsFiles(store: WritableStore, folder: string, options: StoreOp
 }
 
 /**
- * Creates the missing groups between the group at `root` and a node, and adds the node and everything below it to the
- * consolidated metadata of all groups above; other existing nodes are not added. Resolves with the paths of the created groups.
+ * Creates the missing groups from `root` to a node, and adds the node and everything below it to the consolidated metadata of all
+ * groups above; other existing nodes are not added, except to a root that is created. Resolves with the paths of the created groups.
  * @throws CONFLICT if another writer was faster: try again
  */
 export async function joinHierarchy(
@@ -224,14 +229,20 @@ export async function joinHierarchy(
 ): Promise<string[]> {
   const made: string[] = [];
   const nodes = new Map<string, NodeDocument>();
-  for (let { folder } = splitKey(path); folder.length > root.length; { folder } = splitKey(folder)) {
+  const ensure = async (folder: string): Promise<NodeDocument> => {
     const found = await findDocument(store, folder, options);
-    const document = found?.document ?? { zarr_format: 3, node_type: "group", attributes: {} };
-    if (found === undefined) {
-      await put(store, folder, document, { ifAbsent: true });
-      made.push(folder);
-    }
-    nodes.set(folder, document);
+    if (found !== undefined) return found.document;
+    const document = { zarr_format: 3, node_type: "group", attributes: {} };
+    await put(store, folder, document, { ifAbsent: true });
+    made.push(folder);
+    return document;
+  };
+  for (let { folder } = splitKey(path); folder.length > root.length; { folder } = splitKey(folder))
+    nodes.set(folder, await ensure(folder));
+  await ensure(root);
+  if (made.includes(root)) {
+    await consolidateGroup(store, root, options);
+    return made;
   }
   const below = new Map<string, NodeDocument>();
   await collectNodes(store, path, below, options);
