@@ -109,6 +109,8 @@ interface Damage {
   readonly tells?: boolean;
   /** The places of this file's chunks are lost. */
   readonly unplaced?: string;
+  /** Only the offset said where this chunk is. */
+  readonly lost?: ChunkInfo;
 }
 
 type Kind =
@@ -118,6 +120,8 @@ type Kind =
   | "chunk file removed"
   | "header zeroed"
   | "offsets zeroed"
+  | "one offset wrong"
+  | "one offset beyond the file"
   | "sizes removed"
   | "storage removed";
 
@@ -171,7 +175,9 @@ function damageOf(kind: Kind, fixture: Fixture, whole: Whole): Damage | undefine
       return whole.key === "" ? { image: edit(chunk.key, () => undefined) } : undefined;
     case "header zeroed":
       return { image: edit(chunk.key, (bytes) => bytes.fill(0, 0, version === 1 ? 16 : 32)) };
-    case "offsets zeroed": {
+    case "offsets zeroed":
+    case "one offset wrong":
+    case "one offset beyond the file": {
       const offsets = version > 1 && ((file[5] ?? 0) & 1) === 1;
       if (!offsets) return undefined;
       const { chunks = [] } = whole.columns.find((column) => column.chunks.includes(chunk)) ?? {};
@@ -183,6 +189,13 @@ function damageOf(kind: Kind, fixture: Fixture, whole: Whole): Damage | undefine
               file,
               own.map(({ offset }) => offset),
             );
+      if (kind !== "offsets zeroed") {
+        const at = table + 8 * own.indexOf(chunk) + (kind === "one offset wrong" ? 0 : 7);
+        return {
+          image: edit(chunk.key, (bytes) => bytes.fill((bytes[at] ?? 0) ^ 0x10, at, at + 1)),
+          ...(isOrdered && version < 4 ? {} : { lost: chunk }),
+        };
+      }
       return {
         image: edit(chunk.key, (bytes) => bytes.fill(0, table, table + 8 * own.length)),
         ...(isOrdered ? {} : { unplaced: chunk.key }),
@@ -201,9 +214,9 @@ function findTable(file: Uint8Array, offsets: readonly number[]): number {
 async function stateOf(
   chunk: ChunkInfo,
   whole: Whole,
-  { image, unplaced }: Damage,
+  { image, unplaced, lost }: Damage,
 ): Promise<"whole" | "gone" | "other"> {
-  if (chunk.key === unplaced) return "gone";
+  if (chunk.key === unplaced || chunk === lost) return "gone";
   const length = chunk.ctbytes + (chunk.digest?.length ?? 0) / 2;
   const bytesIn = (files: ReadonlyMap<string, Uint8Array>): Uint8Array =>
     (files.get(chunk.key) ?? new Uint8Array(0)).subarray(chunk.offset, chunk.offset + length);
@@ -226,6 +239,8 @@ const KINDS: readonly Kind[] = [
   "chunk file removed",
   "header zeroed",
   "offsets zeroed",
+  "one offset wrong",
+  "one offset beyond the file",
   "sizes removed",
   "storage removed",
 ];

@@ -141,7 +141,7 @@ class Search {
       this.#problems.push("the header does not count its chunks");
     if (this.#header?.offsets === true && !leads && total !== 0)
       this.#problems.push("the offsets lead to no chunk; chunks are taken in the order in which they lie");
-    const places = leads ? await this.#byTable(table.offsets, total) : await this.#inOrder(from, total);
+    const places = leads ? await this.#byTable(table, total) : await this.#inOrder(from, total);
     return {
       ...this.#file,
       header: this.#header,
@@ -316,25 +316,39 @@ class Search {
     return "None";
   }
 
-  /** Places chunks at their offsets, and those without a valid offset where the chunk before ends. */
-  async #byTable(offsets: readonly (number | undefined)[], total: number | undefined): Promise<ChunkSpot[]> {
+  /** Places chunks at their offsets, and those whose offset leads to no chunk where the chunk before, or the table (`end`), ends. */
+  async #byTable(
+    { offsets, end }: { readonly offsets: readonly (number | undefined)[]; readonly end: number | undefined },
+    total: number | undefined,
+  ): Promise<ChunkSpot[]> {
     const taken = new Set(offsets);
     const places: ChunkSpot[] = [];
     const count = Math.max(offsets.length, total ?? 0);
     for (let i = 0; i < count; i++) {
       const stored = offsets[i];
-      if (stored !== undefined) {
+      if (stored !== undefined && (await this.#mayStart(stored))) {
         places.push({ offset: stored });
         continue;
       }
       const before = places[i - 1]?.offset;
-      const next = before === undefined ? undefined : await this.#endOf(before);
+      const next = i === 0 ? end : before === undefined ? undefined : await this.#endOf(before);
       const mayWalk = next !== undefined && next < this.#file.size && !taken.has(next);
       const isThere = mayWalk && this.#header?.version !== 4 && (await this.#isChunk(next));
-      if (isThere) this.#problems.push(`chunk ${i} has no offset; it was found where the one before it ends`);
-      places.push(isThere ? { offset: next } : { flaw: this.#lost(i, next) });
+      if (isThere)
+        this.#problems.push(
+          `chunk ${i} has no right offset; it was found where the ${i === 0 ? "offsets end" : "one before it ends"}`,
+        );
+      if (isThere) places.push({ offset: next });
+      else places.push(stored === undefined ? { flaw: this.#lost(i, next) } : { offset: stored });
     }
     return places;
+  }
+
+  /** True if a header at a byte may be that of a chunk. */
+  async #mayStart(offset: number): Promise<boolean> {
+    const { key, size } = this.#file;
+    const header = await readHeaderAt(this.#store, key, offset, size);
+    return header !== undefined && this.#mayBe(header);
   }
 
   /** Where the next chunk after the one at `offset` starts, in a file whose chunks are in order. */
