@@ -112,6 +112,8 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
     }
     case TYPE.dictionary:
       return typeOf(name, type.dictionary ?? type, path);
+    case NULL:
+      return "null";
     case TYPE.utf8:
     case LARGE_UTF8:
     case UTF8_VIEW:
@@ -127,9 +129,10 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
 
 /** Types that numpy lacks. */
 const OTHERS: Readonly<Record<number, string>> = {
-  ...{ 1: "only nulls", 11: "of intervals", 14: "of a union", 17: "a map", 21: "of intervals" },
+  ...{ 11: "of intervals", 14: "of a union", 17: "a map", 21: "of intervals" },
   ...{ 22: "run-end encoded", 25: "a list view", 26: "a list view" },
 };
 
+const NULL = 1;
 /** Strings in other layouts, as pandas and Polars write them. */
 const [LARGE_BINARY, LARGE_UTF8, BINARY_VIEW, UTF8_VIEW] = [19, 20, 23, 24];

@@ -42,11 +42,15 @@ function textOf(value: unknown): unknown {
   return value instanceof Uint8Array ? TEXT.decode(value) : value;
 }
 
-/** The type of a file's column: a dtype; text or bytes, whose length depends on the longest value; a decimal, a list or a group of those. */
+/**
+ * The type of a file's column: a dtype; text or bytes, whose length depends on the longest value; nulls alone, which have the type of the
+ * rows; a decimal, a list or a group of those.
+ */
 export type FoundType =
   | DType
   | "text"
   | "binary"
+  | "null"
   | { readonly kind: "decimal"; readonly scale: number }
   /** A length is known only for lists of a fixed size. */
   | { readonly kind: "list"; readonly item: FoundType; readonly length?: number | undefined }
@@ -73,6 +77,7 @@ interface Measure {
 }
 
 function measureOf(type: FoundType, name: string, path: string): Measure {
+  if (type === "null") throw noCounterpart(name, "of nulls alone (give it a type: {dtype})", path);
   if (typeof type === "string") {
     let longest = 0;
     return {
@@ -146,6 +151,7 @@ export function findColumn(
   const dtype = shaped && describedType(type, shaped);
   if (shaped !== undefined && dtype !== undefined) return known({ ...shaped, dtype }, readerOf(type, dtype));
   const target = as?.fields.find((field) => field.name === name);
+  if (type === "null" && target !== undefined) return known(target, () => null);
   const isText = ["bytes", "unicode", "void"].includes(target?.dtype.kind ?? "");
   if (typeof type === "string" && target !== undefined && isText && target.shape.length === 0)
     return known(target, type === "text" ? textOf : undefined);
@@ -201,6 +207,7 @@ function describedType(type: FoundType, { dtype, shape }: Shaped): DType | undef
   if (length !== undefined) return undefined;
   if (type === "text") return kind === "bytes" || kind === "unicode" ? dtype : undefined;
   if (type === "binary") return kind === "bytes" ? dtype : undefined;
+  if (type === "null") return undefined;
   if (type.kind === "group") {
     const names = type.parts.map(({ name }) => name).join("\0");
     if (dtype.kind === "complex") return names === "real\0imag" ? dtype : undefined;
@@ -234,7 +241,7 @@ function readerOf(type: FoundType, dtype: DType): Turn | undefined {
 }
 
 function readerOfValue(type: FoundType, dtype: DType): Turn | undefined {
-  if (type === "binary") return undefined;
+  if (type === "binary" || type === "null") return undefined;
   // Described strings of bytes stay as they are.
   if (type === "text") return dtype.kind === "unicode" ? textOf : undefined;
   if (type.kind === "list") {

@@ -221,8 +221,9 @@ function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefine
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
   if (logical?.type === "DECIMAL" || converted === "DECIMAL")
     return { kind: "decimal", scale: element.scale ?? 0 };
-  if (converted === "INTERVAL" || converted === "BSON" || logical?.type === "NULL")
-    throw noCounterpart(name, `of type ${logical?.type ?? converted}`, path);
+  if (logical?.type === "NULL") return "null";
+  if (converted === "INTERVAL" || converted === "BSON")
+    throw noCounterpart(name, `of type ${converted}`, path);
   switch (type) {
     case "BOOLEAN":
       return BOOL;

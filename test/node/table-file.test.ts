@@ -1,6 +1,8 @@
 /** Tables of pyarrow, pandas, Polars and CSV become archives, and are appended to them. @see fixtures/tables/make.py */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type Column, columnFromArray, nullType, tableFromColumns, tableToIPC } from "@uwdata/flechette";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, test } from "vitest";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { create, edit, open, openArray, openTableFile } from "../../src/node/index.ts";
@@ -720,4 +722,43 @@ test("booleans become floats, which have a value for nulls, if the caller says s
   const from = join(FOLDER, "none.parquet");
   expect((await runCli(["create", path, "--from", from, "--dtype", dtype])).code).toBe(0);
   expect(await columnOf(path, "flag")).toEqual((expected["flag"] ?? []).map(Number));
+});
+
+test("columns of nulls alone get the type of the archive, and create asks for one", async () => {
+  const folder = temporaryFolder();
+  const [file, arrow, made] = ["n.parquet", "n.arrow", "made"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const names = ["f", "s", "t", "i"];
+  const parts = names.map((name) => ({
+    ...({ name, type: "INT32", repetition_type: "OPTIONAL" } as const),
+    logical_type: { type: "NULL" } as const,
+  }));
+  const rows = (own: readonly string[]): void => {
+    const schema = [{ name: "schema", num_children: own.length }, ...parts.slice(0, own.length)];
+    const columnData = own.map((name) => ({ name, data: [null, null] }));
+    writeFileSync(file, new Uint8Array(parquetWriteBuffer({ columnData, schema })));
+    const columns = own.map((name): [string, Column<unknown>] => [
+      name,
+      columnFromArray([null, null], nullType()),
+    ]);
+    writeFileSync(arrow, tableToIPC(tableFromColumns(columns), {}) as Uint8Array);
+  };
+  const dtype = '[["f","<f4",[2]],["s","<U3"],["t","<M8[D]"]]';
+  expect(await runCli(["create", made, "--dtype", dtype, "--shape", "0"])).toMatchObject({ code: 0 });
+  rows(names.slice(0, 3));
+  for (const each of [file, arrow]) {
+    const { err } = await runCli(["create", join(folder, "no"), "--from", each]);
+    expect(err).toContain('column "f" is of nulls alone (give it a type: --dtype)');
+    expect(await runCli(["append", made, each])).toMatchObject({ code: 0 });
+  }
+  const { out } = await runCli(["cat", made, "--format", "ndjson"]);
+  expect(out).toBe('[["NaN","NaN"],"","NaT"]\n'.repeat(4));
+  const whole = ["create", join(folder, "i"), "--dtype", '[["f","<i4"]]', "--shape", "0"];
+  expect((await runCli(whole)).code).toBe(0);
+  rows(["f"]);
+  for (const each of [file, arrow])
+    expect((await runCli(["append", join(folder, "i"), each])).err).toContain("int has no value for that");
 });
