@@ -10,8 +10,8 @@ import {
   failureOf,
   type Receipt,
 } from "../convert/pipeline.ts";
-import { publishDirectly } from "../convert/run/conversion-store.ts";
-import { deleteTree } from "../convert/run/destination.ts";
+import { hiddenKey, publishDirectly } from "../convert/run/conversion-store.ts";
+import { deleteTree, removeLeftoversOf } from "../convert/run/destination.ts";
 import { deleteAt, failuresOf, Outcomes, restreamedIn, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -119,9 +119,12 @@ async function noteBegun({ store, receipts, plan }: Opened): Promise<void> {
 }
 
 async function cleanUp(job: Opened): Promise<void> {
+  const { store, record, path, target } = job;
   // A process that writes receipts looks for the record afterwards, so one of the two removes them.
-  await job.store.delete(job.record);
+  await store.delete(record);
   await removeReceipts(job);
+  const files = target.isHierarchy || path === "" ? [] : [path, hiddenKey(path)];
+  await removeLeftoversOf(store, [record, ...files]);
 }
 
 /** The result of a shared conversion. */

@@ -293,7 +293,6 @@ export function openJob(
 
 /** Removes the receipts of a published plan. */
 export async function removeReceipts({ store, receipts }: Opened): Promise<void> {
-  await store.removeLeftovers?.(receipts); // listings hide them, and the folder would stay for them
   await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
 }
 

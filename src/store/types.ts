@@ -216,7 +216,13 @@ export interface WritableStore extends ReadableStore {
    * Removes the remains of interrupted puts directly in a folder (listings hide them). Only for the holder of the archive's lock: it makes
    * unfinished puts of others fail.
    */
-  removeLeftovers?(folder: string, options?: StoreOptions): Promise<void>;
+  removeLeftovers?(folder: string, options?: LeftoverOptions): Promise<void>;
+}
+
+/** Options of `removeLeftovers`. */
+export interface LeftoverOptions extends StoreOptions {
+  /** Only the remains of puts of these objects. */
+  readonly names?: ReadonlySet<string> | undefined;
 }
 
 export function isWritable(store: ReadableStore): store is WritableStore {

@@ -1,6 +1,6 @@
 /** `superchunk plan`, `run`, `finish` and `status` as typed, and the share that a scheduler gives. */
 import { cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/input/share.ts";
@@ -89,6 +89,39 @@ it("finish, even three at once, removes what a killed process left half written"
   expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
   const names = await readdir(at("out.zarr"), { recursive: true });
   expect(names.filter((name) => name.endsWith(".tmp") || name.includes(".superchunk"))).toEqual([]);
+});
+
+it("finish removes hidden files of a killed process beside its result, and none of others", async () => {
+  const folder = temporaryFolder();
+  const at = (each: string): string => join(folder, each);
+  const mark = "0123456789abcdef.tmp";
+  for (const [from, to, left] of [
+    [
+      "bcolz-daily-equities/close",
+      "close.npy",
+      [`.close.npy.${mark}`, `..close.npy.superchunk-unverified.${mark}`],
+    ],
+    [
+      "bcolz-daily-equities",
+      "daily.bcolz",
+      [`.daily.bcolz.superchunk/made/one/daily.bcolz/close/.a.${mark}`],
+    ],
+    ["bcolz-daily-equities", "daily.zarr", [`daily.zarr/..superchunk-convert.json.${mark}`]],
+  ] as const) {
+    const isFolder = to === "daily.zarr";
+    expect((await runCli(["plan", join(tables, from), at(to), "-o", at(`${to}.json`)])).code).toBe(0);
+    expect((await runCli(["run", at(`${to}.json`)])).code).toBe(0);
+    const record = isFolder ? [] : [`..${to}.superchunk-convert.json.${mark}`];
+    const others = [`.other.npy.${mark}`, `.${to}2.${mark}`];
+    for (const name of [...left, ...record, ...others]) {
+      await mkdir(dirname(at(name)), { recursive: true });
+      await writeFile(at(name), "half");
+    }
+    expect((await runCli(["finish", at(`${to}.json`)])).code).toBe(0);
+    const names = (await readdir(folder, { recursive: true })).filter((name) => /\.tmp$|made/.test(name));
+    expect(names.sort(), to).toEqual(others.sort());
+    for (const name of others) await rm(at(name));
+  }
 });
 
 it("a table as Parquet or Arrow, an npy file, and a folder of bcolz can be planned too", async () => {

@@ -161,6 +161,8 @@ export class Conversion {
   readonly #progress: ConversionProgress;
   /** Sources whose places are recorded as ours, if they were free. */
   #authorised = 0;
+  /** Files that an earlier run may have left half written. */
+  readonly #leftover: string[] = [];
 
   /** `helpers` are other threads, which take a share of very many sources. */
   constructor(
@@ -205,7 +207,7 @@ export class Conversion {
       throw error;
     }
     if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
-    await record.end();
+    await record.end(this.#leftover, isHierarchy ? this.#root : undefined);
   }
 
   result(seconds: number): ConvertResult {
@@ -395,9 +397,10 @@ export class Conversion {
     signal: AbortSignal,
   ): Promise<SourceOutcome> {
     const { store } = this.#destination;
+    const keys = run.arrays.flatMap(({ root }) => [root, hiddenKey(root)]);
+    if (this.#options.overwrite === true || record.isResumed) this.#leftover.push(...keys);
     if (record.isLeftover(node)) {
-      for (const { root } of run.arrays)
-        for (const key of [root, hiddenKey(root)]) await deleteAt(store, key);
+      for (const key of keys) await deleteAt(store, key);
       record.clear(node);
     }
     const made = (await run.claim?.(store)) ?? [];

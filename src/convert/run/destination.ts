@@ -158,10 +158,15 @@ export class ConversionRecord {
     await writing;
   }
 
-  /** Removes the record, because all is done. */
-  async end(): Promise<void> {
+  /**
+   * Removes the record, because all is done, and what killed runs have left of puts: of the record, of objects of `made`, and everywhere in
+   * the folder of a hierarchy.
+   */
+  async end(made: readonly string[] = [], hierarchy?: string): Promise<void> {
     await this.#writing;
+    if (this.isResumed && hierarchy !== undefined) await removeLeftoversBelow(this.#store, hierarchy);
     await this.#store.delete(this.#key);
+    await removeLeftoversOf(this.#store, [this.#key, ...made]);
   }
 }
 
@@ -260,6 +265,28 @@ export async function emptyDestination(
   await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
 }
 
+/** Removes what killed processes have left of puts in a folder that belongs to the conversion, and below it. */
+async function removeLeftoversBelow(store: WritableStore, folder: string): Promise<void> {
+  if (store.removeLeftovers === undefined) return;
+  const folders = [folder];
+  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    await store.removeLeftovers(next);
+    for await (const { name, kind } of store.list(next))
+      if (kind === "folder") folders.push(joinKey(next, name));
+  }
+}
+
+/** The same of objects in folders that also hold other things. */
+export async function removeLeftoversOf(store: WritableStore, keys: Iterable<string>): Promise<void> {
+  if (store.removeLeftovers === undefined) return;
+  const names = new Map<string, Set<string>>();
+  for (const key of keys) {
+    const { folder, name } = splitKey(key);
+    names.set(folder, (names.get(folder) ?? new Set()).add(name));
+  }
+  for (const [folder, own] of names) await store.removeLeftovers(folder, { names: own });
+}
+
 /** Objects deleted before a folder is listed again. */
 const BATCH = 1000;
 
@@ -278,6 +305,7 @@ export async function deleteTree(
   const seen: string[] = [];
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
     seen.push(next);
+    await store.removeLeftovers?.(next, { signal }); // listings hide them, and the folder would stay for them
     const below = new Set<string>();
     let [keys, last]: [string[], string | undefined] = [[], undefined];
     do {

@@ -12,6 +12,7 @@ import { eachPiece, offerRooms, type PieceRooms } from "../../store/source.ts";
 import type {
   DeleteOptions,
   Draft,
+  LeftoverOptions,
   ObjectInfo,
   PutOptions,
   PutSource,
@@ -197,15 +198,15 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  async removeLeftovers(folder: string, options?: StoreOptions): Promise<void> {
+  async removeLeftovers(folder: string, options?: LeftoverOptions): Promise<void> {
     this.checkFolder(folder);
     options?.signal?.throwIfAborted();
     await this.explain(folder, "removing leftovers of interrupted writes", true, async () => {
       const path = this.folders.find(folder);
       if (path === undefined) return;
       try {
-        for await (const entry of await fs.promises.opendir(path))
-          if (isTemporary(entry.name)) await fs.promises.rm(joinPath(path, entry.name), { force: true });
+        for await (const { name } of await fs.promises.opendir(path))
+          if (isTemporary(name, options?.names)) await fs.promises.rm(joinPath(path, name), { force: true });
       } catch (error) {
         if (!isAbsence(error)) throw error; // another process has removed the folder since
       }

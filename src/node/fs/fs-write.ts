@@ -364,9 +364,9 @@ export interface Publication {
   freeHandles?(): void;
 }
 
-/** True for the name of a temporary file of a put. */
-export function isTemporary(name: string): boolean {
-  return TEMPORARY.test(name);
+/** True for the name of a temporary file of a put; with `of`, of a put of one of these names. */
+export function isTemporary(name: string, of?: ReadonlySet<string>): boolean {
+  return TEMPORARY.test(name) && (of === undefined || of.has(name.slice(1, -".0123456789abcdef.tmp".length)));
 }
 
 const MARK = 8;

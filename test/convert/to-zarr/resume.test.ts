@@ -1,10 +1,14 @@
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Archive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { refuseOverlapping } from "../../../src/convert/run/destination.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
+import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { type ConvertOptions, convert } from "../../../src/zarr.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { withCounting } from "../../store/counting.ts";
 import { withFaults } from "../../store/faulty.ts";
 import { putCarray } from "./make-archive.ts";
@@ -68,8 +72,8 @@ describe("a conversion that dies", () => {
       expect(await readWithZarrita(target, "out")).toEqual(values);
       expect(await target.get(RECORD)).toBeUndefined();
     }
-    // The record, four shards, the document, the record's end.
-    expect(deaths).toBe(7);
+    // The record, four shards, the document, the record's end, and the search for what killed writes of it left.
+    expect(deaths).toBe(8);
   });
 
   it("is completed without writing the finished shards again", async () => {
@@ -84,6 +88,37 @@ describe("a conversion that dies", () => {
       { chunksPerShard: 3, resume: true },
     );
     expect(result).toMatchObject({ shards: 4, shardsKept: 3, chunksCopied: 3 });
+  });
+
+  it.each([
+    ["zarr", "resume"],
+    ["zarr", "overwrite"],
+    ["npy", "resume"],
+    ["npy", "overwrite"],
+  ] as const)("leaves hidden files in %s, which %s removes, and none of others", async (to, next) => {
+    const { archive } = await makeSource();
+    const folder = temporaryFolder();
+    const store = new FileStore(folder);
+    const broken = new AbortController();
+    const options = { to, chunksPerShard: 3 };
+    const dying = convert(
+      archive,
+      { store, path: "out" },
+      { ...options, signal: broken.signal, onProgress: () => broken.abort() },
+    );
+    await expect(dying).rejects.toThrow();
+    const mark = "0123456789abcdef.tmp";
+    const left =
+      to === "zarr"
+        ? ["out/c/.0", "out/.zarr.json", "out/..superchunk-convert.json"]
+        : [".out", "..out.superchunk-unverified", "..out.superchunk-convert.json"];
+    for (const name of [...left, ".other", ".out2"]) {
+      await mkdir(dirname(join(folder, name)), { recursive: true });
+      await writeFile(join(folder, `${name}.${mark}`), "half");
+    }
+    await convert(archive, { store, path: "out" }, { ...options, [next]: true });
+    const names = await readdir(folder, { recursive: true });
+    expect(names.filter((name) => name.endsWith(".tmp")).sort()).toEqual([`.other.${mark}`, `.out2.${mark}`]);
   });
 
   it("never shows the group of a table before its columns, and keeps finished columns", async () => {
