@@ -352,7 +352,9 @@ export class BucketStore implements WritableStore {
         ? `access denied by ${server()}; check the credentials and what they may do`
         : status === undefined
           ? `${server()} did not answer; check the endpoint ${endpointAt}`
-          : `${server()} refused`);
+          : status === 429 || status >= 500
+            ? `${server()} is busy or has failed, also when asked again; try later, or with fewer processes`
+            : `${server()} refused`);
     return new SuperchunkError("IO", words.length === 0 ? advice : `${advice} (${words.join(", ")})`, {
       path: this.describe(key),
       found: status ?? name,

@@ -216,6 +216,7 @@ describe("failures", () => {
     [403, "InvalidAccessKeyId", "IO", "access denied"],
     [404, "NoSuchBucket", "NOT_FOUND", "no such bucket"],
     [400, "ExpiredToken", "IO", "refused"],
+    [503, "SlowDown", "IO", "is busy or has failed"],
   ])("are reported with status %d %s, and never show credentials", async (status, code, ours, text) => {
     answer(status, code);
     try {
