@@ -4,6 +4,7 @@
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
 import type { OpenOptions } from "../archive/kinds/types.ts";
+import { at, countLeading } from "../bytes/arrays.ts";
 import type { CompressorName } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { fieldsOf, HEADER2_LENGTH, isBlosc2 } from "../codec2/fields.ts";
@@ -38,6 +39,9 @@ export type FrameChunk =
   | { readonly key: string; readonly offset: number; readonly end: number | undefined }
   | { readonly special: "zeros" | "nan" | "none" };
 
+/** The chunks of a frame: a list, or made one by one, because an object for each of millions takes too much memory. */
+type FrameChunks = Pick<readonly FrameChunk[], "length" | "at"> & Iterable<FrameChunk>;
+
 /** The facts of a frame. */
 export interface Frame {
   /** Name in messages. */
@@ -53,7 +57,7 @@ export interface Frame {
   readonly codec: number;
   readonly clevel: number;
   readonly filters: readonly number[];
-  readonly chunks: readonly FrameChunk[];
+  readonly chunks: FrameChunks;
   /** Metalayers of fixed length, as stored. */
   readonly metalayers: ReadonlyMap<string, Uint8Array>;
   /** Metalayers as far as JSON can hold them, without those that hold the shape. */
@@ -129,7 +133,7 @@ export async function readFrame(
     return { variable: new Map<string, Uint8Array>(), chunks: found.chunks };
   });
   const attributes = await attributesOf(metalayers, variable);
-  const block = blockBytes === 0 ? await firstBlocksize(read, chunks[0], chunkBytes) : blockBytes;
+  const block = blockBytes === 0 ? await firstBlocksize(read, chunks.at(0), chunkBytes) : blockBytes;
   const [filterCount = 0] = head.subarray(70);
   return {
     path: store.describe(key),
@@ -167,11 +171,11 @@ async function firstBlocksize(
 interface FrameTail {
   /** Metalayers of variable length, as stored. */
   readonly variable: ReadonlyMap<string, Uint8Array>;
-  readonly chunks: readonly FrameChunk[];
+  readonly chunks: FrameChunks;
 }
 
 interface FoundChunks {
-  readonly chunks: readonly FrameChunk[];
+  readonly chunks: FrameChunks;
   /** What cannot be found. */
   readonly lost: string;
 }
@@ -205,9 +209,9 @@ async function findChunks(
   options: StoreOptions,
 ): Promise<FoundChunks | undefined> {
   const { first, end } = span;
-  const byIndex = async (): Promise<readonly FrameChunk[]> =>
+  const byIndex = async (): Promise<FrameChunks> =>
     chunksOf(file, await file.part(end, Math.max(0, file.size - end), options), span);
-  const known = await byIndex().catch((error: unknown): readonly FrameChunk[] => {
+  const known = await byIndex().catch((error: unknown): FrameChunks => {
     if (!isSuperchunkError(error)) throw error;
     return [];
   });
@@ -371,39 +375,46 @@ interface ChunkSpan {
 const SPECIAL = ["", "zeros", "nan", "", "none"] as const;
 
 /** Reads the chunks from the index: offsets from the header's end, numbers of files, or special values. */
-async function chunksOf(
-  file: FrameFile,
-  index: Uint8Array,
-  { isSparse, folder, first, end, longest }: ChunkSpan,
-): Promise<FrameChunk[]> {
+async function chunksOf(file: FrameFile, index: Uint8Array, span: ChunkSpan): Promise<FrameChunks> {
+  const { isSparse, folder, first, end, longest } = span;
   if (index.length < HEADER2_LENGTH)
     throw file.bad("the index of chunks", "a chunk", `${index.length} bytes`);
   const { nbytes } = readBlosc2Header(index);
   const bytes = await decodeBlosc2(index, { maxNbytes: MAX_PART });
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const offsets: (number | "zeros" | "nan" | "none")[] = [];
-  for (let at = 0; at + 8 <= nbytes; at += 8) {
-    const value = view.getBigInt64(at, true);
-    if (value < 0n) {
-      const special = SPECIAL[Number((value >> 56n) & 7n)];
-      if (special === undefined || special === "")
-        throw file.bad(`entry ${at / 8} of the index`, "zeros, NaN or an offset", value);
-      offsets.push(special);
-    } else if (!isSparse && value >= BigInt(end - first))
-      throw file.bad(`entry ${at / 8} of the index`, `below ${end - first}`, value);
-    else offsets.push(Number(value));
+  // Negative for special values.
+  const entries = new Float64Array(Math.floor(nbytes / 8));
+  for (let i = 0; i < entries.length; i++) {
+    const value = view.getBigInt64(8 * i, true);
+    const special = value < 0n ? Number((value >> 56n) & 7n) : 0;
+    if (value < 0n && (SPECIAL[special] ?? "") === "")
+      throw file.bad(`entry ${i} of the index`, "zeros, NaN or an offset", value);
+    if (!isSparse && value >= BigInt(end - first))
+      throw file.bad(`entry ${i} of the index`, `below ${end - first}`, value);
+    entries[i] = value < 0n ? -special : Number(value);
   }
-  const starts = isSparse ? [] : offsets.filter((each) => typeof each === "number").sort((a, b) => a - b);
-  const next = new Map(starts.map((start, i) => [start, starts[i + 1] ?? end - first]));
-  return offsets.map((offset): FrameChunk => {
-    if (typeof offset === "string") return { special: offset };
+  const starts = isSparse ? entries : entries.slice().sort();
+  const chunkOf = (offset: number): FrameChunk => {
+    const special = SPECIAL[-offset];
+    if (special) return { special };
     if (!isSparse) {
-      const room = (next.get(offset) ?? end - first) - offset;
+      const next = countLeading(starts.length, (i) => at(starts, i) <= offset);
+      const room = (starts[next] ?? end - first) - offset;
       return { key: file.key, offset: first + offset, end: first + offset + Math.min(room, longest) };
     }
     const name = `${offset.toString(16).toUpperCase().padStart(8, "0")}.chunk`;
     return { key: joinKey(folder, name), offset: 0, end: undefined };
-  });
+  };
+  return {
+    length: entries.length,
+    at(i) {
+      const offset = entries.at(i);
+      return offset === undefined ? undefined : chunkOf(offset);
+    },
+    *[Symbol.iterator]() {
+      for (const offset of entries) yield chunkOf(offset);
+    },
+  };
 }
 
 const CODECS: readonly (CompressorName | undefined)[] = [

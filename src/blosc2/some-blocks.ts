@@ -58,8 +58,8 @@ export class SomeBlocks {
     index: number,
     slots: readonly number[],
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
-    const place = at(this.#frame.chunks, index);
-    if (!("key" in place)) return undefined;
+    const place = this.#frame.chunks.at(index);
+    if (place === undefined || !("key" in place)) return undefined;
     const { offset, end = Number.POSITIVE_INFINITY } = place;
     if (end - offset < leastForParts(this.#store)) return undefined;
     const { places, blocks } = await this.#open(index, place);
@@ -79,7 +79,7 @@ export class SomeBlocks {
 
   /** Where a block is in its file; undefined if it cannot be read alone. */
   async placeOf(index: number, slot: number): Promise<Omit<FilePlace, "key"> | undefined> {
-    const place = at(this.#frame.chunks, index) as StoredChunk;
+    const place = this.#frame.chunks.at(index) as StoredChunk;
     const { starts, ends } = (await this.#open(index, place)).places ?? {};
     if (starts === undefined || ends === undefined) return undefined;
     return { offset: place.offset + at(starts, slot), ctbytes: at(ends, slot) - at(starts, slot) };

@@ -147,10 +147,15 @@ export class Blosc2Store implements ReadableStore {
     return positionIn(grid, parts)?.reduce((index, n, d) => index * at(grid, d) + n, 0);
   }
 
+  /** The place of a chunk of the grid. */
+  #placeOf(index: number): FrameChunk {
+    return this.#frame.chunks.at(index) as FrameChunk;
+  }
+
   /** The place of a block, or of its chunk if that is encoded as one. */
   readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key, slot = 0) => {
     const index = this.#indexOf(key) ?? -1;
-    const place = this.#made === undefined ? this.#frame.chunks[index] : undefined;
+    const place = this.#made === undefined ? this.#frame.chunks.at(index) : undefined;
     if (place === undefined || !("key" in place)) return undefined;
     const { offset, end } = place;
     const whole = {
@@ -175,7 +180,8 @@ export class Blosc2Store implements ReadableStore {
     const { blocks, chunks } = this.#cut;
     if (!this.#byBlocks)
       return `blocks of ${blocks.join(" x ")} do not divide chunks of ${chunks.join(" x ")}`;
-    const place = this.#frame.chunks.find((chunk) => "key" in chunk);
+    let place: FrameChunk | undefined;
+    for (place of this.#frame.chunks) if ("key" in place) break;
     if (place === undefined || !("key" in place)) return undefined;
     const range = { offset: place.offset, length: HEADER2_LENGTH };
     const bytes = await this.#store.getRange(place.key, range, options);
@@ -224,7 +230,7 @@ export class Blosc2Store implements ReadableStore {
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const known = this.#kept.get(index);
     if (known !== undefined) return known;
-    const lent = this.#lend(index, at(this.#frame.chunks, index), options);
+    const lent = this.#lend(index, this.#placeOf(index), options);
     const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
     keepLast(this.#kept, index, made, KEPT);
     made.catch(() => this.#kept.delete(index));
@@ -234,7 +240,7 @@ export class Blosc2Store implements ReadableStore {
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return undefined;
-    return this.#lend(index, at(this.#frame.chunks, index), options);
+    return this.#lend(index, this.#placeOf(index), options);
   }
 
   /** The pieces of a shard. Most are views of memory that is reused after the last piece. */
@@ -264,7 +270,7 @@ export class Blosc2Store implements ReadableStore {
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || !this.#byBlocks || this.#kept.has(index)) return undefined;
-    return this.#placed(index, at(this.#frame.chunks, index), () => this.#some.read(index, slots));
+    return this.#placed(index, this.#placeOf(index), () => this.#some.read(index, slots));
   }
 
   /** Adds the place of the chunk to errors. */

@@ -171,7 +171,7 @@ test.each([
   expect(report).toMatchObject({ chunksRecoded: 0, verified: true });
   const zarr = await openZarrArray(target, "");
   expect(sha256(await zarr.getBytes())).toBe(values[name]?.sha256);
-  expect(report.shards).toBe((frame?.chunks ?? []).filter((chunk) => !("special" in chunk)).length);
+  expect(report.shards).toBe([...(frame?.chunks ?? [])].filter((chunk) => !("special" in chunk)).length);
 });
 
 test("a frame that is cut short or changed gives an error of this library or values, and uses no more memory than its size warrants", async () => {
@@ -302,7 +302,7 @@ test("of a truncated frame, the chunks before the cut are saved, at their places
   for (const name of names) {
     const image = images.get(name);
     const frame = await readFrame(store, name);
-    const places = (frame?.chunks ?? []).map((chunk) => ("key" in chunk ? chunk.end : undefined));
+    const places = [...(frame?.chunks ?? [])].map((chunk) => ("key" in chunk ? chunk.end : undefined));
     const ends = places.filter((end) => end !== undefined);
     const end = Math.max(...ends);
     // The byte order of save_tensor is lost with the end.

@@ -38,7 +38,7 @@ function writeParts(path: string, parts: readonly (readonly [number, Uint8Array]
 
 test("a frame whose last chunk and index are after 4 GiB", async () => {
   const { image, store } = fixture("blosc2/plain.b2frame");
-  const places = ((await readFrame(store, "x"))?.chunks ?? []).map((chunk) => {
+  const places = [...((await readFrame(store, "x"))?.chunks ?? [])].map((chunk) => {
     if (!("key" in chunk) || chunk.end === undefined) throw new Error("a chunk without a place");
     return { offset: chunk.offset, end: chunk.end };
   });
@@ -66,6 +66,55 @@ test("a frame whose last chunk and index are after 4 GiB", async () => {
   expect((await array.verify()).ok).toBe(true);
   await array.close();
 });
+
+/** A frame with many chunks: all of them the first chunk of another, or in a folder its file. */
+async function manyChunks(count: number, isSparse: boolean): Promise<MemoryStore> {
+  const { image, store } = fixture("blosc2/plain.b2frame");
+  const frame = await readFrame(store, "x");
+  const first = frame?.chunks.at(0);
+  if (frame === undefined || first === undefined || !("key" in first)) throw new Error("no stored chunk");
+  const chunk = image.subarray(first.offset, first.end);
+  const header = image.slice(0, new DataView(image.buffer).getInt32(11));
+  const trailer = image.slice(image.length - new DataView(image.buffer).getUint32(image.length - 22));
+  const index = await encode(new Uint8Array(8 * count), { format: 2, typesize: 8 });
+  const stored = isSparse ? [] : [...chunk];
+  const fields = new DataView(header.buffer);
+  fields.setBigInt64(16, BigInt(header.length + stored.length + index.length + trailer.length));
+  fields.setBigInt64(30, BigInt(count * frame.chunkBytes));
+  fields.setBigInt64(39, BigInt(chunk.length));
+  if (isSparse) header[26] = 1;
+  const whole = new Uint8Array([...header, ...stored, ...index, ...trailer]);
+  return new MemoryStore(
+    new Map(
+      isSparse
+        ? [
+            ["x/chunks.b2frame", whole],
+            ["x/00000000.chunk", chunk],
+          ]
+        : [["x", whole]],
+    ),
+  );
+}
+
+test.each([false, true])(
+  "a frame of a million chunks takes 8 to 16 bytes for each (sparse: %s)",
+  async (isSparse) => {
+    const count = 1_000_000;
+    const store = await manyChunks(count, isSparse);
+    const before = process.memoryUsage();
+    const array = await openIn(store, "x");
+    const chunks = array.listChunks();
+    const found = (await chunks[Symbol.asyncIterator]().next()).value;
+    const after = process.memoryUsage();
+    expect(found).toMatchObject({ index: 0, start: [0] });
+    expect(array.nchunks).toBeGreaterThanOrEqual(count);
+    // An object for each chunk, or a list of all positions, is some 100 MB.
+    expect(after.heapUsed - before.heapUsed).toBeLessThan(40 << 20);
+    expect(array.shape[0]).toBeGreaterThan(count);
+    const rows = (await array.getBytes([{ start: -1, stop: null, step: 1 }])).length;
+    expect(rows).toBe(array.dtype.itemSize);
+  },
+);
 
 test("a dataset whose values are after 4 GiB", async () => {
   const { image, store } = fixture("hdf5/small/contiguous-earliest.h5");

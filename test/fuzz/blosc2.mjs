@@ -153,7 +153,7 @@ async function decodeFrame(bytes) {
   const frame = await readFrame(store, "x.b2nd");
   // Big-endian items are read as little-endian ones.
   const isOpen =
-    frame.chunks.some((chunk) => chunk.special === "none") ||
+    [...frame.chunks].some((chunk) => chunk.special === "none") ||
     !frame.metalayers.get("b2nd")?.every((byte) => byte !== 0x3e);
   return { nbytes: values.length, digest: digestOf(values), isOpen };
 }

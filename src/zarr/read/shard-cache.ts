@@ -87,6 +87,8 @@ export function checkLength(
 
 /** Default number of cached entries, over all shards: some 32 MB. */
 const MOST_ENTRIES = 500_000;
+/** Most shards: each takes as much as eight entries besides its own, and can have only one. */
+const MOST_SHARDS = 8_192;
 
 /** A shard object as it was when its index was read. */
 export interface KnownShard {
@@ -253,7 +255,7 @@ export class ShardCache {
     this.#known.set(name, shard);
     this.#count += shard.entries.length;
     for (const oldest of this.#known.keys()) {
-      if (this.#count <= this.#most || oldest === name) break;
+      if ((this.#count <= this.#most && this.#known.size <= MOST_SHARDS) || oldest === name) break;
       this.#drop(oldest);
     }
   }

@@ -58,14 +58,18 @@ function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   for (let index = 0; index < total; index++) yield unravel(index, counts);
 }
 
-/** The positions that have an object; undefined if they are few enough to look up, or the store cannot list. */
+/**
+ * The positions that have an object; undefined if they are few enough to look up, or the store cannot list. A frame of Blosc2 has all of
+ * its chunks: a list of them would only take memory.
+ */
 async function listIfMany(
   store: ReadableStore,
   model: ArrayModel,
   signal: AbortSignal | undefined,
 ): Promise<readonly (readonly number[])[] | undefined> {
   const total = countPositions(model.axes);
-  return total > MOST_ASKED ? listPositions(store, model, signal) : undefined;
+  const isFull = model.shownAs === "blosc2";
+  return total > MOST_ASKED && !isFull ? listPositions(store, model, signal) : undefined;
 }
 
 /** Undefined if the store cannot list. */
