@@ -1,4 +1,5 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
+import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../src/index.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
@@ -103,6 +104,9 @@ function usageLine(text: string, { commands }: Command, argv: readonly string[])
   const [, path] = /^unknown command '(.*[./\\].*)'$/.exec(line) ?? [];
   if (path !== undefined)
     return `superchunk: "${path}" is not a command. To see what is there: superchunk info ${path}`;
+  const [, dashed] = /^unknown option '(.*?)'/s.exec(line) ?? [];
+  if (dashed !== undefined && existsSync(dashed))
+    return `superchunk: unknown option "${dashed}". For the path of that name, write ./${dashed}`;
   const greedy = named?.options.find(({ variadic, long = "" }) => variadic && argv.includes(long));
   if (greedy !== undefined && line.startsWith("missing required argument"))
     return `superchunk: ${line}; ${greedy.long} takes all words that follow it, so give it last. See "${help}".`;

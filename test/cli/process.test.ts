@@ -212,3 +212,11 @@ describe("the process", () => {
     }
   });
 });
+
+it("an unknown option that is the name of a file says how to write its path", async () => {
+  const own = temporaryFolder();
+  writeFileSync(join(own, "-f.blp"), "");
+  const { code, err } = await end(spawn(process.execPath, [main, "info", "-f.blp"], { cwd: own }));
+  const expected = 'superchunk: unknown option "-f.blp". For the path of that name, write ./-f.blp\n';
+  expect([code, err]).toEqual([2, expected]);
+});
