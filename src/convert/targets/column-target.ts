@@ -46,6 +46,8 @@ export interface Piece {
   readonly table?: ColumnTable | undefined;
   /** For zipline's minute bars: how many units a price of 1 is, if the bundle says. */
   readonly priceScale?: number | undefined;
+  /** What the user should know of it. */
+  readonly note?: string;
   /** Set for plain bytes that stay plain bytes. */
   readonly bytes?: BytesArchive | undefined;
 }

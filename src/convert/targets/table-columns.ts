@@ -78,7 +78,10 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
   const [rows = 0] = columns[0]?.shape ?? [];
   if (bars === undefined) return piece;
   const { opens, minutesPerDay, ratio } = bars;
-  if (opens === undefined || opens.length * minutesPerDay < rows) return { ...piece, priceScale: ratio };
+  if (opens === undefined || opens.length * minutesPerDay < rows) {
+    const note = `${table.store.describe(table.path)}: no column of minutes is added, because metadata.json has ${opens === undefined ? "no" : "too few"} session openings (market_opens); docs/parquet.md says how to add them`;
+    return { ...piece, priceScale: ratio, note };
+  }
   const minutes = (start: number, stop: number): Uint8Array => {
     const counts = BigInt64Array.from({ length: stop - start }, (_, i) => {
       const session = Math.floor((start + i) / minutesPerDay);

@@ -159,7 +159,10 @@ test("minute bars have their minutes, and state their scale", async () => {
   expect((await columnOf(store, "out.parquet", "close"))[1]).toBe(1.001);
   // Without a calendar the table is as stored.
   await put("m/metadata.json", { ohlc_ratio: 100 });
-  await convert(from, { store, path: "plain.parquet" }, { to: "parquet", verify: true });
+  const plain = await convert(from, { store, path: "plain.parquet" }, { to: "parquet", verify: true });
+  expect(plain.notes).toEqual([
+    expect.stringMatching(/no column of minutes is added, because metadata.json has no/),
+  ]);
   expect((await columnOf(store, "plain.parquet", "close")).length).toBe(rows);
   const doubles = { to: "parquet", parquet: { prices: "double" } } as const;
   await expect(convert(from, { store, path: "no.parquet" }, doubles)).rejects.toMatchObject({
