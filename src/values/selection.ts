@@ -93,7 +93,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
   if (!Number.isInteger(step) || step < 1)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `step ${step} in dimension ${dimension} is not a positive integer`,
+      `step ${textOf(step)} in dimension ${dimension} is not a positive integer; oindex takes negative steps`,
       { field: "selection", expected: "a positive integer", found: step },
     );
   const start = resolveBound(entry.start ?? 0, length, dimension);
@@ -102,20 +102,31 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
 }
 
 function badSelection(found: unknown, what: string, expected: string): SuperchunkError {
-  const shown = typeof found === "object" ? (JSON.stringify(found) ?? "") : JSON.stringify(String(found));
-  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown.slice(0, 80)}, expected ${expected}`, {
+  const shown = textOf(found).slice(0, 80);
+  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown}, expected ${expected}`, {
     field: "selection",
     expected,
     found,
   });
 }
 
+/** A value as messages show it; a bigint as 5n. */
+function textOf(value: unknown): string {
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value !== "object" && typeof value !== "string") return String(value);
+  return JSON.stringify(value, (_, each: unknown) => (typeof each === "bigint" ? `${each}n` : each));
+}
+
 function resolveBound(bound: number, length: number, dimension: number): number {
   if (!Number.isInteger(bound))
-    throw new SuperchunkError("BAD_ARGUMENT", `bound ${bound} in dimension ${dimension} is not an integer`, {
-      field: "selection",
-      found: bound,
-    });
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `bound ${textOf(bound)} in dimension ${dimension} is not an integer`,
+      {
+        field: "selection",
+        found: bound,
+      },
+    );
   return Math.min(length, Math.max(0, bound < 0 ? bound + length : bound));
 }
 

@@ -101,3 +101,20 @@ describe("selections", () => {
     expect([...fortranToC(Uint8Array.of(0, 3, 1, 4, 2, 5), [2, 3], 1)]).toEqual([0, 1, 2, 3, 4, 5]);
   });
 });
+
+test("a bigint, or a negative step, is refused with a message that shows it", () => {
+  const refusal = (selection: unknown): string => {
+    try {
+      resolveSelection(selection as Selection, [10]);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return "";
+  };
+  expect(refusal([5n])).toContain("the entry for dimension 0 is 5n, expected an integer");
+  expect(refusal([[5n]])).toContain('the entry for dimension 0 is ["5n"], expected an integer');
+  expect(refusal([{ start: 0n }])).toBe("bound 0n in dimension 0 is not an integer");
+  expect(refusal([{ start: 9, stop: 0, step: -1 }])).toBe(
+    "step -1 in dimension 0 is not a positive integer; oindex takes negative steps",
+  );
+});
