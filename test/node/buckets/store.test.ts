@@ -6,7 +6,7 @@ import { azureProvider } from "../../../src/node/buckets/azure.ts";
 import { BucketStore } from "../../../src/node/buckets/bucket-store.ts";
 import { gcsProvider } from "../../../src/node/buckets/gcs.ts";
 import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
-import { open } from "../../../src/node/index.ts";
+import { open, openArray, slice } from "../../../src/node/index.ts";
 import { isBucketAddress } from "../../../src/node/locate.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
@@ -177,6 +177,36 @@ describe.each([
       expect([read.code, read.out]).toEqual([0, (await cat(fixture.file)).out]);
       const refused = await cat(`${set}/a`);
       expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("--allow")]);
+    } finally {
+      delete process.env[name];
+    }
+  });
+
+  it("holds the chunk file of a set of references beside the set, where readers find it", async () => {
+    const values = Float64Array.from({ length: 262_000 }, (_, i) => Math.sin(i * i));
+    const array = await createArray(address("chunks/big"), { dtype: "<f8", chunkLength: 131_072 });
+    await array.append(values);
+    await array.close();
+    const name = scheme === "gs" ? "STORAGE_EMULATOR_HOST" : "AZURE_STORAGE_ENDPOINT";
+    process.env[name] = server.endpoint;
+    try {
+      const bucket = `${scheme}://${server.bucket}`;
+      const set = `${bucket}/chunks/sets/big.json`;
+      const { code, out, err } = await runCli(["virtualize", `${bucket}/chunks/big`, set, "--json"]);
+      expect([code, err]).toEqual([0, ""]);
+      const { chunkFiles } = JSON.parse(out) as { readonly chunkFiles: readonly string[] };
+      expect(chunkFiles).toEqual([expect.stringMatching(/^big\.[0-9a-f]{32}\.chunks$/)]);
+      const text = server.objects.get("chunks/sets/big.json")?.bytes.toString();
+      expect(text).toContain(`["${bucket}/chunks/sets/${chunkFiles[0]}",0,`);
+      const read = await openArray(`${set}/big`, { allow: [`${bucket}/`], dtype: "float64" });
+      expect((await read.get([slice(261_990, 262_000)])).data).toEqual(values.slice(-10));
+      await read.close();
+      // A set that does not need the file any more drops it.
+      const small = await createArray(address("chunks/small"), { dtype: "<f8" });
+      await small.append(values.subarray(0, 10));
+      await small.close();
+      expect((await runCli(["virtualize", `${bucket}/chunks/small`, set, "--overwrite"])).code).toBe(0);
+      expect(server.objects.has(`chunks/sets/${chunkFiles[0]}`)).toBe(false);
     } finally {
       delete process.env[name];
     }
