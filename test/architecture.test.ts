@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_611,
   pool: 532,
   scan: 2_123,
-  plan: 2_541,
+  plan: 2_544,
   queue: 578,
   page: 5_621,
   places: 854,

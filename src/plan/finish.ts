@@ -261,10 +261,13 @@ class Finish {
     );
   }
 
-  /** Removes the hidden files of puts that a killed process did not finish. */
+  /** Removes files that a killed process did not finish or compare. */
   async removeLeftovers(): Promise<void> {
-    const { store, path, plan, target } = this.#job;
-    if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
+    const { store, path, plan, target, options } = this.#job;
+    if ([...this.#ended.values()].every((ended) => ended)) return;
+    if (options.verify === true && target.ending !== undefined)
+      await runPooled(this.#objects, STATS_AT_ONCE, ({ key }) => store.delete(hiddenKey(key)), this.#signal);
+    if (store.removeLeftovers === undefined) return;
     const ownsFolder = target.isHierarchy || plan.isTree || plan.sources[0]?.tasks !== undefined;
     const folders = new Set<string>(ownsFolder ? [path] : []);
     for (const { key } of ownsFolder ? this.#objects : []) {

@@ -124,6 +124,20 @@ it("finish removes hidden files of a killed process beside its result, and none 
   }
 });
 
+it("finish removes a file that a killed process, which ran a task once more, had not compared", async () => {
+  const folder = temporaryFolder();
+  const at = (each: string): string => join(folder, each);
+  const source = join(tables, "bcolz-daily-equities/close");
+  const planned = await runCli(["plan", source, at("a.npy"), "-o", at("p.json"), "--verify", "--json"]);
+  const { id } = JSON.parse(planned.out) as { id: string };
+  expect((await runCli(["run", at("p.json")])).code).toBe(0);
+  const killed = { worker: "killed", plan: id, started: 1, updated: 1, running: [], ended: false };
+  await writeFile(at(".a.npy.superchunk/receipts/killed-0.jsonl"), `${JSON.stringify(killed)}\n`);
+  await writeFile(at(".a.npy.superchunk-unverified"), "half");
+  expect((await runCli(["finish", at("p.json")])).code).toBe(0);
+  expect((await readdir(folder)).sort()).toEqual(["a.npy", "p.json"]);
+});
+
 it("a table as Parquet or Arrow, an npy file, and a folder of bcolz can be planned too", async () => {
   const folder = temporaryFolder();
   const source = join(tables, "bcolz-daily-equities");
