@@ -480,7 +480,7 @@ async function checkAddress(browser: Browser, url: string, outcome: Outcome): Pr
   await page.close();
 }
 
-/** A set of references, dropped with what it refers to: by an address elsewhere, and by one relative to the set. */
+/** A set of references, dropped with what it refers to: by an address elsewhere, and by ones relative to the set. */
 async function checkReferences(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "superchunk-set-"));
   await cp(join(corpusFolder, TABLE), join(folder, "daily.bcolz"), { recursive: true });
@@ -489,13 +489,15 @@ async function checkReferences(browser: Browser, url: string, outcome: Outcome):
   const set = await readFile(join(folder, "set.json"), "utf8");
   await writeFile(join(folder, "moved.json"), set.replaceAll(`${folder}/`, "/elsewhere/"));
   await writeFile(join(folder, "near.json"), set.replaceAll(`file://${folder}/`, "./"));
+  await mkdir(join(folder, "sets"));
+  await writeFile(join(folder, "sets", "up.json"), set.replaceAll(`file://${folder}/`, "../sets/./../"));
   await writeFile(join(folder, "other.json"), "{}");
   const { page, troubles } = await newPage(browser);
   await page.goto(url);
   await page.waitForSelector("#tree a", PATIENCE);
   await page.setInputFiles("#folder", folder);
   const rows: string[] = [];
-  for (const name of ["daily.bcolz", "moved.json", "near.json", "set.json"]) {
+  for (const name of ["daily.bcolz", "moved.json", "near.json", "set.json", "sets/up.json"]) {
     await page.waitForSelector(`#tree a:has-text("${name}")`, PATIENCE);
     const state = new URLSearchParams({ archive: `${basename(folder)}/${name}`, view: "values" });
     await page.evaluate((hash) => {

@@ -88,7 +88,7 @@ function withDropped(set: Members, path: string, files: Files): Members {
   for (const value of Object.values(membersOf(refs))) {
     const address = addressOf(value);
     if (address === undefined || moved.has(address)) continue;
-    const file = droppedAs(partsOf(address), known);
+    const file = droppedAs(partsOf(address, folder), known);
     if (file === undefined) continue;
     moved.set(address, file);
     // Of two addresses with one end, it is unknown which was dropped.
@@ -96,7 +96,7 @@ function withDropped(set: Members, path: string, files: Files): Members {
   }
   const move = (address: string): string => {
     const file = moved.get(address) ?? "";
-    return PLACE + (owners.get(file) === address ? file : partsOf(address).join("/"));
+    return PLACE + (owners.get(file) === address ? file : partsOf(address, folder).join("/"));
   };
   const map = (of: unknown, each: (key: string, value: unknown) => [string, unknown]): Members =>
     Object.fromEntries(Object.entries(membersOf(of)).map(([key, value]) => each(key, value)));
@@ -127,10 +127,12 @@ function droppedAs(parts: readonly string[], known: ReadonlyMap<string, string>)
   return undefined;
 }
 
-/** The parts of an address, absolute or relative to the set. */
-function partsOf(address: string): string[] {
-  return address
-    .replace(/^[a-z][a-z0-9+.-]*:\/\//i, "")
-    .split("/")
-    .filter((part) => part !== "" && part !== ".");
+/** The parts of an address, absolute or relative to the folder of the set. */
+function partsOf(address: string, folder: string): string[] {
+  const parts: string[] = [];
+  const path = address.replace(/^[a-z][a-z0-9+.-]*:\/\//i, "/");
+  for (const part of (path.startsWith("/") ? path : folder + path).split("/"))
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  return parts;
 }
