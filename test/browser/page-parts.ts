@@ -1,4 +1,4 @@
-/** Parts of the page's views: the inside of chunks, files and ages, what is saved, sorting and planes. */
+/** Parts of the page's views: the inside of chunks, files and ages, what is saved, sorting and planes, forced colours. */
 import { readdirSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -353,6 +353,85 @@ export async function checkSorting(browser: Browser, url: string, outcome: Outco
   await page.keyboard.press("ArrowRight");
   await page.waitForSelector("[data-drawn='1']", PATIENCE);
   outcome.expect("the address keeps the plane", new URL(page.url()).hash.includes("plane=1"), true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** In forced colours, what only a colour says can still be told apart. */
+export async function checkForcedColours(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    const { page, troubles } = await newPage(browser);
+    await page.emulateMedia({ colorScheme, forcedColors: "active" });
+    await page.goto(`${url}#archive=daily.bcolz&view=plot&columns=open,close`);
+    await page.waitForSelector("[data-counted]", PATIENCE);
+    await page.waitForSelector(".u-marker", PATIENCE);
+    const colours = (selector: string, property: string): Promise<string[]> =>
+      page.$$eval(
+        selector,
+        (all, name) => [...new Set(all.map((each) => getComputedStyle(each).getPropertyValue(name)))],
+        property,
+      );
+    const back = await colours("body", "background-color");
+    for (const [chosen, other, property] of [
+      ['[role="tab"][aria-selected="true"]', '[role="tab"][aria-selected="false"]', "border-bottom-color"],
+      ["#tree [aria-current]", "#tree a:not([aria-current])", "background-color"],
+      [".histogram i", "body", "background-color"],
+    ] as const) {
+      const [a, b] = [await colours(chosen, property), await colours(other, property)];
+      const isSeen = a.length === 1 && !b.includes(a[0] ?? "") && a[0] !== back[0];
+      outcome.expect(`${colorScheme}: ${chosen} is ${a}, not ${b}`, isSeen, true);
+    }
+    const names = await page.$$eval(".u-series .u-label", (all) => all.map((each) => each.textContent));
+    const markers = await colours(".u-series .u-marker", "border-top-color");
+    outcome.expect(`${colorScheme}: colours of ${names}`, markers.length >= 2, true);
+    await page.goto(`${url}#archive=matrix&view=chunks`);
+    await page.waitForSelector(".ramp", PATIENCE);
+    outcome.expect(
+      `${colorScheme}: the ramp`,
+      /gradient/.test((await colours(".ramp", "background-image")).join()),
+      true,
+    );
+    outcome.expect("troubles", troubles, []);
+    await page.close();
+  }
+}
+
+/** Many columns leave room for the plot, and large row numbers do not touch. */
+export async function checkCrowdedPlot(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.addInitScript(() => {
+    const drawn: { text: string; y: number; left: number; right: number }[] = [];
+    Object.assign(window, { drawn });
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+      const half = this.measureText(text).width / 2;
+      drawn.push({ text, y, left: x - half, right: x + half });
+      fillText.call(this, text, x, y);
+    };
+  });
+  await page.goto(`${url}#archive=crowded&view=plot`);
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  const box = await page.locator(".plot canvas").boundingBox();
+  outcome.expect("the plot is in sight", box !== null && box.y + 200 < 800, true);
+  await page.goto(`${url}#archive=long.zarr&view=plot`);
+  await page.waitForSelector("h1:text-is('long.zarr')", PATIENCE);
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  const labels = await page.evaluate(() =>
+    (window as unknown as { drawn: { text: string; y: number; left: number; right: number }[] }).drawn.filter(
+      ({ text }) => /^[1-9][\d,]{8,}$/.test(text),
+    ),
+  );
+  const rows = labels.sort((a, b) => a.y - b.y || a.left - b.left);
+  const touching = rows.filter(({ y, left, text }, i) => {
+    const before = rows[i - 1];
+    return before !== undefined && before.y === y && before.text !== text && left < before.right + 4;
+  });
+  outcome.expect("labels of rows", new Set(rows.map(({ text }) => text)).size > 2, true);
+  outcome.expect(
+    "labels that touch",
+    touching.map(({ text }) => text),
+    [],
+  );
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -12,9 +12,11 @@ import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import {
   checkChunkValues,
+  checkCrowdedPlot,
   checkDamagedNumbers,
   checkFileCells,
   checkFilled,
+  checkForcedColours,
   checkGrid,
   checkInside,
   checkPlaces,
@@ -81,7 +83,11 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       places,
     ];
     superchunk("create", "placed", ...placed, "--place-by", "round");
-    await makeSparse(join(folder, "sparse.zarr"));
+    await makeSparse(join(folder, "sparse.zarr"), 1e10, 10);
+    await makeSparse(join(folder, "long.zarr"), 16_000_000, 1e6);
+    const many = Array.from({ length: 500 }, (_, i) => `c${i}`);
+    await writeFile(join(folder, "crowded.csv"), `${many}\n${many.map((_, i) => i)}\n`);
+    superchunk("create", "crowded", "--from", "crowded.csv");
     await cp(join(folder, "grid"), join(folder, "nested.zarr", "inner", "grid"), { recursive: true });
     for (const group of ["nested.zarr", "nested.zarr/inner"])
       await writeFile(join(folder, group, "zarr.json"), '{"zarr_format":3,"node_type":"group"}');
@@ -104,6 +110,8 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("damaged numbers", () => checkDamagedNumbers(browser, served.url, outcome));
       await outcome.attempt("what is saved", () => checkSaved(browser, served.url, outcome));
       await outcome.attempt("sorting and planes", () => checkSorting(browser, served.url, outcome));
+      await outcome.attempt("forced colours", () => checkForcedColours(browser, served.url, outcome));
+      await outcome.attempt("a crowded plot", () => checkCrowdedPlot(browser, served.url, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
@@ -123,22 +131,22 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
   }
 }
 
-/** A Zarr array of a thousand million chunks, of which three are stored. */
-async function makeSparse(folder: string): Promise<void> {
+/** A Zarr array of many chunks, of which three are stored. */
+async function makeSparse(folder: string, length: number, chunk: number): Promise<void> {
   await mkdir(join(folder, "c"), { recursive: true });
   const document = {
     zarr_format: 3,
     node_type: "array",
-    shape: [1e10],
+    shape: [length],
     data_type: "uint8",
-    chunk_grid: { name: "regular", configuration: { chunk_shape: [10] } },
+    chunk_grid: { name: "regular", configuration: { chunk_shape: [chunk] } },
     chunk_key_encoding: { name: "default" },
     fill_value: 0,
     codecs: [{ name: "bytes" }],
   };
   await writeFile(join(folder, "zarr.json"), JSON.stringify(document));
-  for (const chunk of [0, 5e8, 1e9 - 1])
-    await writeFile(join(folder, "c", String(chunk)), new Uint8Array(10));
+  for (const index of [0, length / chunk / 2, length / chunk - 1])
+    await writeFile(join(folder, "c", String(index)), new Uint8Array(chunk));
 }
 
 async function damage(folder: string): Promise<void> {

@@ -302,7 +302,12 @@ class PlotView {
       axes: [
         data.xKind === "time"
           ? { ...axis, values: TIME_LABELS }
-          : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
+          : {
+              ...axis,
+              // Labels of large numbers would touch.
+              space: (_, _axis, low, high) => 40 + 7 * formatNumber(Math.max(-low, high)).length,
+              values: (_, ticks) => ticks.map((tick) => formatNumber(tick)),
+            },
         {
           ...axis,
           // uPlot's own steps fail for values that differ very much, or hardly at all. It takes any step of five or more.
