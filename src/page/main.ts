@@ -35,10 +35,6 @@ const VIEWS: readonly {
   },
 ];
 
-const WELCOME =
-  "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.";
-const DROP = "Drop a file or a folder here, or choose it with the buttons above. It stays on this machine.";
-
 /** A view whose script is loaded when it is shown. */
 function later(load: () => Promise<{ readonly view: View }>): View {
   return (shown) => {
@@ -58,6 +54,7 @@ class Page {
   readonly #tree: Tree = new Tree(this.#engine, () => this.#inBackground(), this.#now);
   readonly #main: HTMLElement = byId("main");
   #source: Source | undefined;
+  #node: NodeFacts | undefined;
   #shown = new AbortController();
 
   start(): void {
@@ -67,7 +64,7 @@ class Page {
     const url = new URLSearchParams(location.search).get("url");
     if (url !== null) void this.#read({ kind: "url", url: new URL(url, location.href).href });
     else if (server !== "") void this.#read({ kind: "server", base: new URL(server, location.href).href });
-    else this.#welcome();
+    else void this.#welcome();
   }
 
   #connect(): void {
@@ -140,7 +137,11 @@ class Page {
       else if (archive !== "" && source.kind === "server")
         this.#fail(`No archive here is named "${archive}". Choose one in the list.`);
       else if (first === undefined) this.#fail("None of the archives here can be opened.");
-      else this.#now.go({ archive: first, column: "", view: "", more: {} });
+      else
+        this.#now.go({
+          ...(archive === "" ? this.#now.state : { column: "", view: "", more: {} }),
+          archive: first,
+        });
     } catch (error) {
       this.#tree.end();
       this.#fail(sentenceOf(error) ?? "Listing was interrupted.");
@@ -153,29 +154,10 @@ class Page {
     this.#main.replaceChildren(title(this.#now.state), note);
   }
 
-  #welcome(): void {
+  async #welcome(): Promise<void> {
     this.#tree.end();
-    const address = h("input", {
-      type: "url",
-      name: "url",
-      required: true,
-      placeholder: "Address of an archive: https://…",
-      "aria-label": "Address of an archive",
-    });
-    const submit = (event: Event): void => {
-      event.preventDefault();
-      location.search = `?url=${encodeURIComponent(address.value)}`;
-    };
-    this.#main.replaceChildren(
-      h(
-        "section",
-        { class: "welcome" },
-        h("h1", {}, "See what your archives hold"),
-        h("p", {}, WELCOME),
-        h("div", { class: "target" }, DROP),
-        h("form", { onsubmit: submit }, address, h("button", { type: "submit" }, "Open")),
-      ),
-    );
+    const { welcome } = await import("./views/overview.ts");
+    if (this.#source === undefined) this.#main.replaceChildren(welcome());
   }
 
   /** Shows the archive and view in the address. */
@@ -202,6 +184,7 @@ class Page {
       clearTimeout(late);
     }
     if (signal.aborted) return;
+    this.#node = node;
     const only = node.columns.length === 1 && node.columns[0]?.name === "" ? node.columns[0] : undefined;
     const column = only ?? node.columns.find(({ name }) => name === state.column && name !== "");
     const views = VIEWS.filter(({ fits }) => fits(node, column));
@@ -280,6 +263,15 @@ class Page {
     }
   }
 
+  /** Each worker keeps what it opened first: says so, once, if a writer changed the archive in between. */
+  async #compare(worker: Engine, archive: string): Promise<void> {
+    const { nbytes } = await worker.open(archive);
+    if (this.#node?.name !== archive || this.#node.nbytes === nbytes) return;
+    this.#node = undefined;
+    const text = "This archive changed after it was opened. Reload the page to see it as it is now.";
+    this.#main.querySelector(".facts")?.after(h("p", { class: "warn-note" }, text));
+  }
+
   #inBackground(): Engine {
     const source = this.#source;
     if (this.#background === undefined && source !== undefined) {
@@ -291,7 +283,10 @@ class Page {
           (_, method: keyof Engine) =>
           async (...args: never[]) => {
             await listed;
-            return (worker[method] as (...rest: never[]) => unknown)(...args);
+            const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
+            const { archive } = (args[0] ?? {}) as { readonly archive?: string };
+            if (archive !== undefined) void this.#compare(worker, archive);
+            return result;
           },
       });
     }

@@ -76,6 +76,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       "-k",
       "sha512",
     );
+    superchunk("create", "growing", ..."--from numbers.raw --dtype <f8 --shape -1".split(" "));
     const places = await mkdtemp(join(tmpdir(), "superchunk-places-"));
     const placed = [
       ..."--from numbers.raw --dtype <f8 --shape -1 --chunklen 50 --superchunklen 4".split(" "),
@@ -119,6 +120,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
       await outcome.attempt("references", () => checkReferences(browser, served.url, outcome));
       await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
+      await outcome.attempt("a changed archive", () => checkChanged(browser, served.url, folder, outcome));
       await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
       await outcome.attempt("a terabyte", () => checkVast(browser, served.url, outcome));
     } finally {
@@ -477,12 +479,30 @@ async function checkFiles(browser: Browser, url: string, folder: string, outcome
   await page.close();
 }
 
+/** Rows that are appended while an archive is shown: the page does not mix the old and the new state without a word. */
+async function checkChanged(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=growing&view=values`);
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  const command = [join(repositoryRoot, "build", "cli", "main.js"), "append", "growing", "numbers.raw"];
+  execFileSync(process.execPath, command, { cwd: folder, stdio: "ignore" });
+  await page.click('[data-view="plot"]');
+  await page.waitForSelector("text=This archive changed after it was opened", PATIENCE);
+  await page.reload();
+  await page.waitForSelector("[data-counted]", PATIENCE);
+  outcome.expect("no note after a reload", await page.locator(".warn-note").count(), 0);
+  outcome.expect("its rows", (await page.locator(".facts:has-text('2,000 values')").count()) > 0, true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
 /** An archive of another address, named in the page's own. */
 async function checkAddress(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
   const file = `${url}__superchunk__/files/0/prices.blp`;
-  await page.goto(`${url}?url=${encodeURIComponent(file)}`);
+  await page.goto(`${url}?url=${encodeURIComponent(file)}#view=chunks`);
   await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
+  await page.waitForSelector('[data-view="chunks"][aria-selected="true"]', PATIENCE);
   await page.waitForSelector(".facts:has-text('float64')", PATIENCE);
   outcome.expect("troubles", troubles, []);
   await page.close();
