@@ -36,7 +36,7 @@ const COMPARISONS: Readonly<Record<string, keyof FilterCondition>> = {
 
 const TOKEN = /\s*(?:("(?:[^"]|"")*"|'(?:[^']|'')*')|(>=|<=|<>|==|!=|[<>=(),])|([^\s"'<>=!(),]+))/y;
 const EXPECTED =
-  'expected for example "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"';
+  'expected for example "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"; a name with spaces needs quotes';
 
 type Token = Literal & { readonly isSign: boolean };
 

@@ -60,6 +60,7 @@ describe("a condition", () => {
     ["close between 5 or 6", /"and" is missing/],
     ["close is 5", /comes null/],
     ["close like 'a'", /comparison is missing/],
+    ["sel ect = 9", /after the column "sel".*a name with spaces needs quotes/],
     ["close > 'a", /unexpected/],
   ])("%j is refused", (text, message) => {
     expect(() => parseWhere(text)).toThrow(message);
