@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_958,
   arrow: 837,
   hdf5: 3_001,
-  blosc2: 3_455,
+  blosc2: 3_459,
   tables: 1_740,
   codec2: 1_611,
   pool: 532,

@@ -403,10 +403,14 @@ export class Blosc2Store implements ReadableStore {
   }
 }
 
-/** The data type that Zarr has for items as they lie; undefined where it has none. Throws `UNSUPPORTED` for items of no bytes. */
+/**
+ * The data type that Zarr has for items as they lie, with a fill value of zero bytes, because blocks of zeros are left out: that of dates
+ * would be NaT. Undefined where Zarr has none. Throws `UNSUPPORTED` for items of no bytes.
+ */
 function exactType(dtype: DType, path: string): ZarrType | undefined {
   try {
-    const type = mapDType(dtype, { path });
+    const isTime = dtype.kind === "datetime" || dtype.kind === "timedelta";
+    const type = mapDType(dtype, { path, fillValue: isTime ? 0 : undefined });
     return type.transform === undefined ? type : undefined;
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED") || dtype.itemSize === 0) throw error;
