@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_123,
   plan: 2_544,
   queue: 578,
-  page: 5_650,
+  page: 5_651,
   places: 854,
   buckets: 1_440,
 };

@@ -285,7 +285,8 @@ class Page {
             await listed;
             const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
             const { archive } = (args[0] ?? {}) as { readonly archive?: string };
-            if (archive !== undefined) void this.#compare(worker, archive);
+            // If it cannot be compared, the next call fails too, and says why.
+            if (archive !== undefined) this.#compare(worker, archive).catch(() => undefined);
             return result;
           },
       });
