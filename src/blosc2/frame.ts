@@ -386,12 +386,11 @@ async function chunksOf(file: FrameFile, index: Uint8Array, span: ChunkSpan): Pr
   const entries = new Float64Array(Math.floor(nbytes / 8));
   for (let i = 0; i < entries.length; i++) {
     const value = view.getBigInt64(8 * i, true);
-    const special = value < 0n ? Number((value >> 56n) & 7n) : 0;
-    if (value < 0n && (SPECIAL[special] ?? "") === "")
-      throw file.bad(`entry ${i} of the index`, "zeros, NaN or an offset", value);
-    if (!isSparse && value >= BigInt(end - first))
-      throw file.bad(`entry ${i} of the index`, `below ${end - first}`, value);
-    entries[i] = value < 0n ? -special : Number(value);
+    const entry = value < 0n ? -Number((value >> 56n) & 7n) : Number(value);
+    const isKnown = value < 0n ? SPECIAL[-entry] : isSparse || entry < end - first;
+    if (!isKnown)
+      throw file.bad(`entry ${i} of the index`, `zeros, NaN or an offset below ${end - first}`, value);
+    entries[i] = entry;
   }
   const starts = isSparse ? entries : entries.slice().sort();
   const chunkOf = (offset: number): FrameChunk => {

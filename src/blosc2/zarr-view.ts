@@ -147,11 +147,6 @@ export class Blosc2Store implements ReadableStore {
     return positionIn(grid, parts)?.reduce((index, n, d) => index * at(grid, d) + n, 0);
   }
 
-  /** The place of a chunk of the grid. */
-  #placeOf(index: number): FrameChunk {
-    return this.#frame.chunks.at(index) as FrameChunk;
-  }
-
   /** The place of a block, or of its chunk if that is encoded as one. */
   readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key, slot = 0) => {
     const index = this.#indexOf(key) ?? -1;
@@ -230,7 +225,7 @@ export class Blosc2Store implements ReadableStore {
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const known = this.#kept.get(index);
     if (known !== undefined) return known;
-    const lent = this.#lend(index, this.#placeOf(index), options);
+    const lent = this.#lend(index, this.#frame.chunks.at(index) as FrameChunk, options);
     const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
     keepLast(this.#kept, index, made, KEPT);
     made.catch(() => this.#kept.delete(index));
@@ -240,7 +235,7 @@ export class Blosc2Store implements ReadableStore {
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return undefined;
-    return this.#lend(index, this.#placeOf(index), options);
+    return this.#lend(index, this.#frame.chunks.at(index) as FrameChunk, options);
   }
 
   /** The pieces of a shard. Most are views of memory that is reused after the last piece. */
@@ -270,7 +265,9 @@ export class Blosc2Store implements ReadableStore {
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || !this.#byBlocks || this.#kept.has(index)) return undefined;
-    return this.#placed(index, this.#placeOf(index), () => this.#some.read(index, slots));
+    return this.#placed(index, this.#frame.chunks.at(index) as FrameChunk, () =>
+      this.#some.read(index, slots),
+    );
   }
 
   /** Adds the place of the chunk to errors. */

@@ -136,7 +136,7 @@ class Page {
       if (names.includes(archive)) await this.#show();
       else if (archive !== "" && source.kind === "server")
         this.#fail(`No archive here is named "${archive}". Choose one in the list.`);
-      else if (first === undefined) this.#fail("None of the archives here can be opened.");
+      else if (first === undefined) this.#fail("No archive here can be opened.");
       else
         this.#now.go({
           ...(archive === "" ? this.#now.state : { column: "", view: "", more: {} }),
@@ -265,11 +265,12 @@ class Page {
 
   /** Each worker keeps what it opened first: says so, once, if a writer changed the archive in between. */
   async #compare(worker: Engine, archive: string): Promise<void> {
-    const { nbytes } = await worker.open(archive);
-    if (this.#node?.name !== archive || this.#node.nbytes === nbytes) return;
+    const { name, nbytes } = await worker.open(archive);
+    const node = this.#node;
+    if (node?.name !== name || node.nbytes === nbytes) return;
     this.#node = undefined;
-    const text = "This archive changed after it was opened. Reload the page to see it as it is now.";
-    this.#main.querySelector(".facts")?.after(h("p", { class: "warn-note" }, text));
+    const note = h("p", { class: "warn-note" }, "This archive has changed: reload the page.");
+    this.#main.querySelector(".facts")?.after(note);
   }
 
   #inBackground(): Engine {
@@ -284,7 +285,7 @@ class Page {
           async (...args: never[]) => {
             await listed;
             const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
-            const { archive } = (args[0] ?? {}) as { readonly archive?: string };
+            const { archive } = Object(args[0]) as { readonly archive?: string };
             // If it cannot be compared, the next call fails too, and says why.
             if (archive !== undefined) this.#compare(worker, archive).catch(() => undefined);
             return result;

@@ -47,9 +47,9 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
  *
  * Such a store does not report sizes: `stat` reads the whole object, and its version is a hash of the bytes. Zarr shards need no `stat`:
  * their index is read from the object's end, and again after a read, to detect a change. The store cannot list (`UNSUPPORTED`). Some stores
- * (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros. The first answer that is as long as
- * the range and ends with a zero is therefore followed by one request for a byte that no object has; if that is answered with a byte, the size of each object is found by reading it
- * whole once. A store without `getRange` is read whole each time.
+ * (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros. The first answer that is as long as the range and ends
+ * with a zero is therefore followed by one request for a byte that no object has; if that is answered with a byte, the size of each object
+ * is found by reading it whole once. A store without `getRange` is read whole each time.
  */
 export function fromZarrita(store: ForeignStore): ReadableStore {
   /** True if ranges end at the object's end; undefined until this was tried. */
@@ -89,20 +89,6 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     });
   }
 
-  async function getPartOrCut(
-    key: string,
-    range: ByteRange,
-    options?: StoreOptions,
-  ): Promise<Uint8Array | undefined> {
-    try {
-      return await getPart(key, range, options);
-    } catch (error) {
-      // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
-      if (!isRangeRefusal(error)) throw error;
-      return cut(key, range, options);
-    }
-  }
-
   /** Does not use the caller's signal, because other callers wait for the outcome too. */
   async function tryHonesty(key: string): Promise<boolean> {
     try {
@@ -139,7 +125,11 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     if (store.getRange === undefined || asked === 0) return cut(key, range, options);
     const isTried = isHonest !== undefined;
     if (!isTried || (await isHonest)) {
-      const bytes = await getPartOrCut(key, range, options);
+      const bytes = await getPart(key, range, options).catch((error: unknown) => {
+        // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
+        if (!isRangeRefusal(error)) throw error;
+        return cut(key, range, options);
+      });
       if (isTried || bytes?.length !== asked || bytes.at(-1) !== 0) return bytes;
       isHonest ??= tryHonesty(key);
       if (await isHonest) return bytes;
@@ -150,10 +140,6 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     return part.length === 0 ? new Uint8Array(0) : getPart(key, part, options);
   }
 
-  const infoOf = (whole: Uint8Array): ObjectInfo => ({
-    size: whole.length,
-    version: `${whole.length}-${hashBytes(whole)}`,
-  });
   const close = async (): Promise<void> => store.close?.();
   return {
     ...{ readsToStat: true, describe, get, getRange, close, [Symbol.asyncDispose]: close },
@@ -199,6 +185,10 @@ function isAbsence(error: unknown): boolean {
 function isRangeRefusal(error: unknown): boolean {
   const cause = isSuperchunkError(error) ? error.details.cause : error;
   return cause instanceof Error && /\b416\b|range|bounds|satisf/i.test(`${cause.name} ${cause.message}`);
+}
+
+function infoOf(whole: Uint8Array): ObjectInfo {
+  return { size: whole.length, version: `${whole.length}-${hashBytes(whole)}` };
 }
 
 /** 64 bits of FNV-1a, as two 32-bit hashes with different starts. Detects changes, not attacks. */

@@ -91,42 +91,26 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
       );
   const step = entry.step ?? 1;
   if (!Number.isInteger(step) || step < 1)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `step ${textOf(step)} in dimension ${dimension} is not a positive integer; oindex takes negative steps`,
-      { field: "selection", expected: "a positive integer", found: step },
-    );
+    throw badSelection(step, `the step in dimension ${dimension}`, "1 or more; oindex takes negative steps");
   const start = resolveBound(entry.start ?? 0, length, dimension);
   const stop = resolveBound(entry.stop ?? length, length, dimension);
   return { start, count: Math.max(0, Math.ceil((stop - start) / step)), step, dropped: false };
 }
 
 function badSelection(found: unknown, what: string, expected: string): SuperchunkError {
-  const shown = textOf(found).slice(0, 80);
-  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown}, expected ${expected}`, {
+  // A bigint is shown as 5n.
+  const plain = (_: unknown, each: unknown): unknown => (typeof each === "bigint" ? `${each}n` : each);
+  const isText = typeof found === "object" || typeof found === "string";
+  const shown = isText ? JSON.stringify(found, plain) : String(plain("", found));
+  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown.slice(0, 80)}, expected ${expected}`, {
     field: "selection",
     expected,
     found,
   });
 }
 
-/** A value as messages show it; a bigint as 5n. */
-function textOf(value: unknown): string {
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value !== "object" && typeof value !== "string") return String(value);
-  return JSON.stringify(value, (_, each: unknown) => (typeof each === "bigint" ? `${each}n` : each));
-}
-
 function resolveBound(bound: number, length: number, dimension: number): number {
-  if (!Number.isInteger(bound))
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `bound ${textOf(bound)} in dimension ${dimension} is not an integer`,
-      {
-        field: "selection",
-        found: bound,
-      },
-    );
+  if (!Number.isInteger(bound)) throw badSelection(bound, `a bound in dimension ${dimension}`, "an integer");
   return Math.min(length, Math.max(0, bound < 0 ? bound + length : bound));
 }
 

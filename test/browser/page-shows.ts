@@ -487,7 +487,7 @@ async function checkChanged(browser: Browser, url: string, folder: string, outco
   const command = [join(repositoryRoot, "build", "cli", "main.js"), "append", "growing", "numbers.raw"];
   execFileSync(process.execPath, command, { cwd: folder, stdio: "ignore" });
   await page.click('[data-view="plot"]');
-  await page.waitForSelector("text=This archive changed after it was opened", PATIENCE);
+  await page.waitForSelector("text=This archive has changed", PATIENCE);
   await page.reload();
   await page.waitForSelector("[data-counted]", PATIENCE);
   outcome.expect("no note after a reload", await page.locator(".warn-note").count(), 0);

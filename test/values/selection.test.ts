@@ -113,8 +113,8 @@ test("a bigint, or a negative step, is refused with a message that shows it", ()
   };
   expect(refusal([5n])).toContain("the entry for dimension 0 is 5n, expected an integer");
   expect(refusal([[5n]])).toContain('the entry for dimension 0 is ["5n"], expected an integer');
-  expect(refusal([{ start: 0n }])).toBe("bound 0n in dimension 0 is not an integer");
+  expect(refusal([{ start: 0n }])).toBe("a bound in dimension 0 is 0n, expected an integer");
   expect(refusal([{ start: 9, stop: 0, step: -1 }])).toBe(
-    "step -1 in dimension 0 is not a positive integer; oindex takes negative steps",
+    "the step in dimension 0 is -1, expected 1 or more; oindex takes negative steps",
   );
 });

@@ -304,8 +304,7 @@ class PlotView {
           ? { ...axis, values: TIME_LABELS }
           : {
               ...axis,
-              // Labels of large numbers would touch.
-              space: (_, _axis, low, high) => 40 + 7 * formatNumber(Math.max(-low, high)).length,
+              space: 120, // pixels: labels of large numbers would touch
               values: (_, ticks) => ticks.map((tick) => formatNumber(tick)),
             },
         {

@@ -37,8 +37,7 @@ export function withHeads(store: ReadableStore): ReadableStore {
     get pinsVersions() {
       return store.pinsVersions === true;
     },
-    ...(store.readsToStat === true ? { readsToStat: true } : {}),
-    ...(store.sizeOf === undefined ? {} : { sizeOf: store.sizeOf.bind(store) }),
+    readsToStat: store.readsToStat === true,
     describe: (key) => store.describe(key),
     explainAbsence: () => store.explainAbsence?.(),
     async get(key, options) {
