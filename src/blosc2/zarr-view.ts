@@ -225,7 +225,7 @@ export class Blosc2Store implements ReadableStore {
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const known = this.#kept.get(index);
     if (known !== undefined) return known;
-    const lent = this.#lend(index, this.#frame.chunks.at(index) as FrameChunk, options);
+    const lent = this.#lend(index, options);
     const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
     keepLast(this.#kept, index, made, KEPT);
     made.catch(() => this.#kept.delete(index));
@@ -235,16 +235,12 @@ export class Blosc2Store implements ReadableStore {
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return undefined;
-    return this.#lend(index, this.#frame.chunks.at(index) as FrameChunk, options);
+    return this.#lend(index, options);
   }
 
   /** The pieces of a shard. Most are views of memory that is reused after the last piece. */
-  async #lend(
-    index: number,
-    place: FrameChunk,
-    options?: StoreOptions,
-  ): Promise<Iterable<Uint8Array> | undefined> {
-    return this.#placed(index, place, async () => {
+  async #lend(index: number, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
+    return this.#placed(index, async (place) => {
       const room = "key" in place ? await this.#read(place, options) : undefined;
       if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
       const own = await this.#made?.make(index);
@@ -265,15 +261,14 @@ export class Blosc2Store implements ReadableStore {
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
     const index = this.#indexOf(key);
     if (index === undefined || !this.#byBlocks || this.#kept.has(index)) return undefined;
-    return this.#placed(index, this.#frame.chunks.at(index) as FrameChunk, () =>
-      this.#some.read(index, slots),
-    );
+    return this.#placed(index, () => this.#some.read(index, slots));
   }
 
-  /** Adds the place of the chunk to errors. */
-  async #placed<T>(index: number, place: FrameChunk, work: () => Promise<T>): Promise<T> {
+  /** Calls `work` with the place of a chunk of the grid, and adds the place to errors. */
+  async #placed<T>(index: number, work: (place: FrameChunk) => Promise<T>): Promise<T> {
+    const place = this.#frame.chunks.at(index) as FrameChunk;
     try {
-      return await work();
+      return await work(place);
     } catch (error) {
       if (error instanceof SuperchunkError)
         throw error.inObject({
