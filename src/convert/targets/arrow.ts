@@ -26,7 +26,6 @@ export const ARROW: ColumnFormat = {
   async write(piece, context) {
     const columns = piece.columns.map((column) => tableColumn(column, piece, context.options));
     for (const { schema } of columns) for (const note of schema.notes) context.note(note);
-    if (piece.note !== undefined) context.note(piece.note);
     const { store, options, signal } = context;
     await store.put(piece.key, fileBytes(columns, piece, context), {
       ifAbsent: options.overwrite !== true,

@@ -418,6 +418,7 @@ function pieceRun(format: ColumnFormat, piece: Piece, arrays: number, options: C
     async run({ part }, context) {
       const encoders: CopyingEncoder[] = [];
       await format.write(piece, pieceContext(context, options, encoders), part);
+      if (piece.note !== undefined) context.note(piece.note);
       for (const { copied, recoded } of encoders) {
         context.counts.copied += copied;
         context.counts.recoded += recoded;

@@ -65,7 +65,6 @@ export const PARQUET: ColumnFormat = {
     const { options, store } = context;
     const columns = fileColumns(piece, options);
     for (const { schema } of columns) for (const note of notesOn(schema, piece)) context.note(note);
-    if (piece.note !== undefined) context.note(piece.note);
     const bytes = fileBytes(columns, metadataOf(piece, options), context);
     await store.put(piece.key, bytes, { ifAbsent: options.overwrite !== true, signal: context.signal });
   },
