@@ -1,7 +1,6 @@
 /** Zarr arrays over HTTP: the same values, in few requests, and no mixture if a server's object changes. */
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import * as zarr from "zarrita";
@@ -13,6 +12,7 @@ import { joinKey } from "../../src/store/key.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
+import { loadFolder } from "../archive/memory-archive.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { openZarrWriter } from "./writer.ts";
@@ -24,20 +24,12 @@ afterEach(async () => {
   server = undefined;
 });
 
-/** The files below a folder, as objects. */
-function objectsIn(folder: string): (readonly [string, Uint8Array])[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((file) => [file.slice(folder.length + 1).replaceAll("\\", "/"), new Uint8Array(readFileSync(file))]);
-}
-
 const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectilinear").filter(
   (row): row is ArrayFixture => row.kind === "array",
 );
 
 test.each(rows)("$path has its values, and knows its chunks without a listing", async (row) => {
-  server = await serveObjects(objectsIn(row.file));
+  server = await serveObjects((await loadFolder(row.file)).files);
   const array = await openZarrArray(new HttpStore(server.url), row.arrayPath);
   expect(
     createHash("sha256")
@@ -138,7 +130,7 @@ test.each(["", "x.zarr"])(
 );
 
 test("a value of one column through zarrita's FetchStore takes four requests after the table is open", async () => {
-  server = await serveObjects(objectsIn(join(corpusFolder, "ctable/bcolz-daily-equities")));
+  server = await serveObjects((await loadFolder(join(corpusFolder, "ctable/bcolz-daily-equities"))).files);
   const { store, read } = countingFetchStore();
   const table = (await openTable(store, "", { columns: [] })) as TableArchive;
   expect(read().requests).toBe(4);
