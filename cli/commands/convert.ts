@@ -24,8 +24,22 @@ const TARGETS: readonly ConvertFormat[] = [
   "b2nd",
 ];
 
-/** The endings of names that choose a format other than Zarr, one for each format. */
-const ENDINGS = ".parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz";
+/** What the endings of names stand for. */
+type ByEnding<T> = readonly (readonly [endings: string, meaning: T])[];
+
+/** The formats other than Zarr that an ending chooses. */
+const NAMED: ByEnding<ConvertFormat> = [
+  ["parquet parq pq", "parquet"],
+  ["arrow feather ipc", "arrow"],
+  ["npy", "npy"],
+  ["b2nd", "b2nd"],
+  ["blp bloscpack", "bloscpack"],
+  ["bcolz", "bcolz"],
+  ["blz", "blz"],
+];
+
+/** One ending of each format. */
+const ENDINGS = NAMED.map(([endings]) => `.${endings.split(" ")[0]}`).join(", ");
 
 /** The options that decide what a conversion reads and writes. */
 export function addConversionOptions(command: Command): Command {
@@ -175,24 +189,8 @@ Examples:
     });
 }
 
-/** Formats by file name extension. */
-const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
-  ["parquet", "parquet"],
-  ["parq", "parquet"],
-  ["pq", "parquet"],
-  ["arrow", "arrow"],
-  ["feather", "arrow"],
-  ["ipc", "arrow"],
-  ["npy", "npy"],
-  ["b2nd", "b2nd"],
-  ["blp", "bloscpack"],
-  ["bloscpack", "bloscpack"],
-  ["bcolz", "bcolz"],
-  ["blz", "blz"],
-] as const);
-
 /** Advice for names with the endings of formats that cannot be written. */
-const ADVICE: readonly (readonly [endings: string, advice: string])[] = [
+const ADVICE: ByEnding<string> = [
   ["csv xls xlsx", "superchunk cat SRC --format csv prints it"],
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
   ["json", "superchunk cat SRC --format json prints it"],
@@ -224,8 +222,10 @@ function formatNamed(destination: string): ConvertFlags["to"] {
   if (destination === "-")
     throw wrongUse("dst", 'convert writes files and folders; "superchunk cat" prints to stdout');
   const ending = /\.([a-z0-9]+)\/*(?:\?.*)?$/i.exec(destination)?.[1]?.toLowerCase() ?? "";
-  const advice = ADVICE.find(([endings]) => endings.split(" ").includes(ending))?.[1];
-  if (advice === undefined) return NAMED.get(ending) ?? "zarr";
+  const find = <T>(list: ByEnding<T>): T | undefined =>
+    list.find(([endings]) => endings.split(" ").includes(ending))?.[1];
+  const advice = find(ADVICE);
+  if (advice === undefined) return find(NAMED) ?? "zarr";
   throw new SuperchunkError(
     "UNSUPPORTED",
     `convert does not write .${ending}: ${advice}. To write Zarr with that name, give --to zarr`,

@@ -34,7 +34,7 @@ import {
   toJsonFailure,
   wrongUse,
 } from "../failure.ts";
-import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
+import { filesFromOption, readFilesFrom } from "../input/input.ts";
 import { allowOption, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
@@ -108,7 +108,11 @@ Examples:
     )
     .action(async (typed: string[], options: VerifyOptions) => {
       const paths = [...typed, ...(await readFilesFrom(options.filesFrom, context))];
-      if (paths.length === 0) throw noPaths("verify");
+      if (paths.length === 0)
+        throw wrongUse(
+          "path",
+          'verify needs a path (before --allow), or --files-from LIST with some; see "superchunk verify --help"',
+        );
       if (options.resume === true && options.report === undefined)
         throw wrongUse("report", "--resume continues the --report of an earlier run: give --report too");
       const json = options.json === true;

@@ -53,13 +53,6 @@ export async function readFilesFrom(list: string | undefined, context: Context):
   return paths;
 }
 
-export function noPaths(command: string): SuperchunkError {
-  return wrongUse(
-    "path",
-    `${command} needs a path (before --allow), or --files-from LIST with some; see "superchunk ${command} --help"`,
-  );
-}
-
 /**
  * Opens a file, or stdin for `-`. A `.npy` file is read as an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not
  * a file, and the codes of damage.

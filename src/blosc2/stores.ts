@@ -155,6 +155,7 @@ async function addEmbedded(
 
 /** A Zarr v3 hierarchy of frames. */
 class TreeStore implements ReadableStore {
+  readonly hasAllChunks = true;
   readonly #store: ReadableStore;
   readonly #place: string;
   readonly #arrays = new Map<string, Member>();
@@ -162,7 +163,6 @@ class TreeStore implements ReadableStore {
   /** Names of members, by group. */
   readonly #groups = new Map<string, Set<string>>([["", new Set()]]);
   readonly #opened = new Map<string, Promise<Blosc2Store>>();
-
   readonly #tables: ReadonlyMap<string, JsonObject>;
 
   constructor(

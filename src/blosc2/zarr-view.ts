@@ -55,6 +55,7 @@ export interface MadeChunks {
 
 /** A frame as a Zarr array; it is a `GeneratingStore`. */
 export class Blosc2Store implements ReadableStore {
+  readonly hasAllChunks = true;
   readonly #store: ReadableStore;
   readonly #frame: Frame;
   readonly #cut: Cut;
@@ -69,7 +70,6 @@ export class Blosc2Store implements ReadableStore {
   #why: Promise<string | undefined> | undefined;
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
-
   readonly #made: MadeChunks | undefined;
 
   /** `made`: its chunks are not those of the frame. */

@@ -352,8 +352,7 @@ const OBJECT = /^\|?O(?:[48])?$/;
 /** Parses one string without quotes. Throws `BAD_FIELD`, `UNSUPPORTED`. */
 function parseScalarDType(text: string, path: string): DType {
   const time = TIME_NAME.exec(text);
-  const type =
-    time === null ? (own(NAMES, text) ?? text) : `${time[1] === "datetime" ? "M8" : "m8"}${time[2] ?? ""}`;
+  const type = time === null ? shortName(text) : `${time[1] === "datetime" ? "M8" : "m8"}${time[2] ?? ""}`;
   if (/^[<>=|]?\?$/.test(type)) return { kind: "bool", itemSize: 1, byteOrder: "none" };
   if (OBJECT.test(type)) return { kind: "object", itemSize: 8, byteOrder: "none" };
   const dtype = parseNumber(type, path) ?? parseString(type, path) ?? parseTime(type, path);
@@ -365,8 +364,8 @@ function parseScalarDType(text: string, path: string): DType {
   );
 }
 
-function own(table: Readonly<Record<string, string>>, key: string): string | undefined {
-  return Object.hasOwn(table, key) ? table[key] : undefined;
+function shortName(name: string): string {
+  return (Object.hasOwn(NAMES, name) ? NAMES[name] : undefined) ?? name;
 }
 
 function parseNumber(type: string, path: string): DType | undefined {

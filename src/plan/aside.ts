@@ -35,7 +35,7 @@ export async function makeAside<T>(
       });
     return made;
   } finally {
-    await deleteTree(store, own, new Set());
+    await deleteTree(store, own);
   }
 }
 

@@ -313,7 +313,7 @@ class Finish {
       const outcome = await runSource(run, context, {
         keep: "receipts",
         undoes: async () => false,
-        discard: (below) => deleteTree(store, joinKey(destination, node, below), new Set()),
+        discard: (below) => deleteTree(store, joinKey(destination, node, below)),
         signal: this.#signal,
         onProgress: (done, total, label) => options.onProgress?.({ done, total, label }),
       });
@@ -348,7 +348,7 @@ class Finish {
     const { plan, target, store, path } = this.#job;
     const { node, tasks } = at(plan.sources, index);
     const key = joinKey(path, node);
-    if (target.isHierarchy) return deleteTree(store, key, new Set());
+    if (target.isHierarchy) return deleteTree(store, key);
     if (tasks === undefined || target.ending === undefined)
       return deleteAt(store, `${key}${target.ending ?? ""}`);
     const folders = new Set<string>();

@@ -293,7 +293,7 @@ export function openJob(
 
 /** Removes the receipts of a published plan. */
 export async function removeReceipts({ store, receipts }: Opened): Promise<void> {
-  await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
+  await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")));
 }
 
 /** The state of a plan according to its record. Throws `CONFLICT` if the destination belongs to another conversion. */

@@ -328,7 +328,7 @@ export class Share {
       const folder = target.isHierarchy ? joinKey(key, below) : below;
       await this.#assertUnfinished();
       await this.#batch?.forget(folder);
-      await deleteTree(store, folder, new Set());
+      await deleteTree(store, folder);
     };
     const onReceipt = (receipt: Receipt): void =>
       void objects.push({ ...receipt, key: to + receipt.key.slice(key.length) });

@@ -4,7 +4,7 @@
  * Knows the contract of zarrita's stores; must not know any of its implementations.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
+import { checkFolder, checkKey, checkRange, lengthOf, partOf, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** A zarrita store: keys begin with `/`, a missing object is undefined. A `Map` from keys to bytes works too. */
@@ -70,8 +70,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
   async function cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const whole = await get(key, options);
     if (whole === undefined) return undefined;
-    const { offset, length } = resolveRange(range, whole.length, describe(key));
-    return whole.slice(offset, offset + length);
+    return partOf(whole, range, describe(key)).slice();
   }
 
   async function getPart(
@@ -80,7 +79,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     options?: StoreOptions,
   ): Promise<Uint8Array | undefined> {
     const bytes = await ask(key, () => store.getRange?.(`/${key}`, range, passSignal(options)));
-    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    const asked = lengthOf(range);
     if (bytes === undefined || bytes.length <= asked) return bytes && new Uint8Array(bytes);
     throw new SuperchunkError("IO", `the store answered a range of ${asked} bytes with ${bytes.length}`, {
       path: describe(key),
@@ -121,7 +120,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
     checkKey(key);
     checkRange(range, describe(key));
     options?.signal?.throwIfAborted();
-    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    const asked = lengthOf(range);
     if (store.getRange === undefined || asked === 0) return cut(key, range, options);
     const isTried = isHonest !== undefined;
     if (!isTried || (await isHonest)) {

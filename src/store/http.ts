@@ -17,7 +17,7 @@ import {
   readBodyStart,
   TransientError,
 } from "./http-response.ts";
-import { checkFolder, checkKey, checkRange, encodeKey, resolveRange } from "./key.ts";
+import { checkFolder, checkKey, checkRange, encodeKey, lengthOf, partOf } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Most bytes that are accepted from a server that ignores `Range` and sends the whole object. */
@@ -269,7 +269,7 @@ export class HttpStore implements ReadableStore {
   async #readPart(response: Response, key: string, range: ByteRange): Promise<Uint8Array> {
     const path = this.describe(key);
     const sent = parseContentRange(response);
-    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    const asked = lengthOf(range);
     if (response.headers.get("content-type")?.toLowerCase().startsWith("multipart/")) {
       await dropBody(response);
       throw new SuperchunkError("UNSUPPORTED", "the server answers one range with a multipart body", {
@@ -307,8 +307,7 @@ export class HttpStore implements ReadableStore {
     }
     const whole = await readBody(response, MAX_UNRANGED, path, this.#timeoutMs);
     this.#checkVersion(key, parseVersion(response, whole.length));
-    const { offset, length } = resolveRange(range, whole.length, path);
-    return whole.slice(offset, offset + length);
+    return partOf(whole, range, path).slice();
   }
 
   /** Remembers the first version of a key, if the server sends one. */

@@ -212,6 +212,11 @@ export function checkRange(range: ByteRange, path: string): void {
   }
 }
 
+/** The bytes that a range asks for. */
+export function lengthOf(range: ByteRange): number {
+  return "suffixLength" in range ? range.suffixLength : range.length;
+}
+
 /**
  * Cuts a range off at the end of an object of `size` bytes.
  *

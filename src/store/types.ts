@@ -134,6 +134,8 @@ export interface GeneratingStore extends ReadableStore {
     slots: readonly number[],
     options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
+  /** True if its arrays have all of their chunks: a list of them would only take memory. */
+  readonly hasAllChunks?: boolean;
   /** Says why it encodes some of an array's chunks, or the chunk at a key; undefined if it copies their streams. */
   whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined>;
   /** Names of attributes that a node has in its file and not here, because JSON has no form for them. */

@@ -16,7 +16,7 @@ import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { badArgument, type ErrorCode, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { checkKey, checkRange, joinKey, resolveRange } from "../store/key.ts";
+import { checkKey, checkRange, joinKey, partOf } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, DOCUMENT, encodeDocument } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -104,9 +104,7 @@ async function cutRange(
   reading.catch(() => undefined); // reported below, unless the range is wrong
   checkRange(range, key);
   const bytes = await reading;
-  if (bytes === undefined) return undefined;
-  const { offset, length } = resolveRange(range, bytes.length, key);
-  return bytes.slice(offset, offset + length);
+  return bytes && partOf(bytes, range, key).slice();
 }
 
 /** The node at a path and those directly under it; none if the node is missing. */

@@ -407,7 +407,7 @@ export class Conversion {
     try {
       return await runSource(run, this.#context, {
         keep: "nothing",
-        discard: (key) => deleteTree(store, key, new Set()),
+        discard: (key) => deleteTree(store, key),
         signal,
         onProgress: this.#progress.of(index, false),
       });

@@ -262,7 +262,7 @@ export async function emptyDestination(
   const mark = new TextEncoder().encode(stringifyJson({ replacing: true }));
   await store.put(joinKey(prefix, RECORD_NAME), mark, { signal });
   await store.delete(joinKey(prefix, "zarr.json"), { signal });
-  await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
+  await deleteTree(store, prefix, { keep: joinKey(prefix, RECORD_NAME), signal });
 }
 
 /** Removes what killed processes have left of puts in a folder that belongs to the conversion, and below it. */
@@ -291,15 +291,14 @@ export async function removeLeftoversOf(store: WritableStore, keys: Iterable<str
 const BATCH = 1000;
 
 /**
- * Deletes every object below a folder except those in `keep`, then the empty folders, including the folder itself. Holds at
- * most a batch of names, and deletes nothing during a listing, because some file systems would then omit names.
+ * Deletes every object below a folder except `keep`, then the empty folders, including the folder itself. Holds at most a
+ * batch of names, and deletes nothing during a listing, because some file systems would then omit names.
  * @throws IO if a deleted object is still listed
  */
 export async function deleteTree(
   store: WritableStore,
   folder: string,
-  keep: ReadonlySet<string>,
-  signal?: AbortSignal,
+  { keep, signal }: StoreOptions & { readonly keep?: string } = {},
 ): Promise<void> {
   const folders = [folder];
   const seen: string[] = [];
@@ -314,7 +313,7 @@ export async function deleteTree(
       for await (const { name, kind } of store.list(next, { signal })) {
         const key = joinKey(next, name);
         if (kind === "folder") below.add(key);
-        else if (!keep.has(key)) keys.push(key);
+        else if (key !== keep) keys.push(key);
         if (keys.length === BATCH) break;
       }
       if (last !== undefined && keys[0] === last)

@@ -139,7 +139,7 @@ export async function runMember(
   const discard = async (path: string): Promise<void> => {
     const folder = joinKey(key, path);
     await batch?.forget(folder);
-    await deleteTree(context.store, folder, new Set());
+    await deleteTree(context.store, folder);
   };
   if (before === "other") await discard("");
   // After a power loss, objects of a batch may exist without their bytes: only documents prove that they are complete.
@@ -354,7 +354,7 @@ export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreame
 /** Deletes a file or a folder. */
 export async function deleteAt(store: WritableStore, key: string): Promise<void> {
   if (key !== "" && (await store.stat(key)) !== undefined) await store.delete(key);
-  else await deleteTree(store, key, new Set());
+  else await deleteTree(store, key);
 }
 
 // Combines the results of many sources: the groups of their folders, and the sums.

@@ -386,7 +386,7 @@ async function claim(
         : "the destination is a folder that holds something else; choose another",
       { path: store.describe(key) },
     );
-  await deleteTree(store, key, new Set());
+  await deleteTree(store, key);
   return [];
 }
 

@@ -7,7 +7,7 @@
 import { setMaxListeners } from "node:events";
 import { keepLast } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { checkFolder, checkKey, checkRange } from "../../store/key.ts";
+import { checkFolder, checkKey, checkRange, lengthOf } from "../../store/key.ts";
 import { Turns } from "../../store/pool.ts";
 import { readPieces } from "../../store/source.ts";
 import type {
@@ -403,10 +403,6 @@ export class S3Store extends BucketStore {
   constructor(options: S3StoreOptions) {
     super(s3Provider(options), options);
   }
-}
-
-function lengthOf(range: ByteRange): number {
-  return "suffixLength" in range ? range.suffixLength : range.length;
 }
 
 /** A bucket's keys may contain anything; parts that are not valid in our keys are skipped. */

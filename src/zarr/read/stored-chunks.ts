@@ -8,7 +8,7 @@ import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer, unpermute } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -58,26 +58,14 @@ function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   for (let index = 0; index < total; index++) yield unravel(index, counts);
 }
 
-/**
- * The positions that have an object; undefined if they are few enough to look up, or the store cannot list. A frame of Blosc2 has all of
- * its chunks: a list of them would only take memory.
- */
+/** The positions that have an object; undefined if they are few enough to look up, or a list is of no use or not to be had. */
 async function listIfMany(
   store: ReadableStore,
   model: ArrayModel,
   signal: AbortSignal | undefined,
 ): Promise<readonly (readonly number[])[] | undefined> {
-  const total = countPositions(model.axes);
-  const isFull = model.shownAs === "blosc2";
-  return total > MOST_ASKED && !isFull ? listPositions(store, model, signal) : undefined;
-}
-
-/** Undefined if the store cannot list. */
-async function listPositions(
-  store: ReadableStore,
-  model: ArrayModel,
-  signal: AbortSignal | undefined,
-): Promise<readonly (readonly number[])[] | undefined> {
+  const isFull = isGenerating(store) && store.hasAllChunks === true;
+  if (isFull || countPositions(model.axes) <= MOST_ASKED) return undefined;
   const found: (readonly number[])[] = [];
   try {
     for await (const { key, kind } of walk(store, model.dataFolder, signal)) {
