@@ -167,7 +167,8 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
     // The search ends at the root of the file system.
     if (isBucketAddress(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
   const inside = relative(repository, location).split(sep).join("/");
-  const store = asReadable(await openReferences(repository, { ...options, form: "icechunk" }));
+  const references = await openReferences(repository, { ...options, form: "icechunk" });
+  const store = asReadable(references, repository.replace(/\?.*$/s, ""));
   return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
 }
 

@@ -164,7 +164,7 @@ export async function openSet(
     import("../references/kerchunk/open-references.ts"),
     import("../zarr/read/open.ts"),
   ]);
-  const references = asReadable(await openReferences(store, path, options));
+  const references = asReadable(await openReferences(store, path, options), store.describe(path));
   try {
     const node = await openZarr(references, inside, options);
     return node.ownStore({

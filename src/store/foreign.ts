@@ -30,11 +30,11 @@ const BEYOND = 2 ** 46;
 /** Object sizes remembered for stores that pad ranges. */
 const MAX_SIZES = 100_000;
 
-/** The store itself if it is one of this library, else {@link fromZarrita} of it. */
-export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
+/** The store itself if it is one of this library, else {@link fromZarrita} of it; `name` is what messages call it. */
+export function asReadable(store: ReadableStore | ForeignStore, name = ""): ReadableStore {
   if (isReadable(store)) return store;
   if (typeof store === "object" && store !== null && typeof store.get === "function")
-    return fromZarrita(store);
+    return fromZarrita(store, name);
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     "a store has get, getRange, stat and list, or zarrita's get and getRange",
@@ -51,11 +51,11 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
  * with a zero is therefore followed by one request for a byte that no object has; if that is answered with a byte, the size of each object
  * is found by reading it whole once. A store without `getRange` is read whole each time.
  */
-export function fromZarrita(store: ForeignStore): ReadableStore {
+export function fromZarrita(store: ForeignStore, name = ""): ReadableStore {
   /** True if ranges end at the object's end; undefined until this was tried. */
   let isHonest: Promise<boolean> | undefined;
   const sizes = new Map<string, number>();
-  const describe = (key: string): string => `/${key}`;
+  const describe = (key: string): string => (key === "" && name !== "" ? name : `${name}/${key}`);
 
   async function get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
     checkKey(key);

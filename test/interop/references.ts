@@ -3,11 +3,11 @@
  * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
-import { cp, readdir, readFile, truncate, unlink, utimes } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { create as createArray } from "../../src/node/edit.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
-import { runCommands } from "./commands.ts";
+import { type Printed, runCommands } from "./commands.ts";
 import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { type Answer, askJavaScript, askPython, linesIn, makeLong } from "./references-answers.ts";
@@ -88,6 +88,7 @@ export const references: Suite = {
     await checkKerchunkOverHttp(context, own, python);
     await checkKerchunkInS3(context, own, python);
     if ("absent" in node) return;
+    await checkIcechunkAlone(context, node, jobs);
     await checkUpdates(context, node, python);
     await checkIcechunkInS3(context, node, python);
   },
@@ -142,6 +143,113 @@ async function checkOwnReader(
     if (one?.code !== 0) checks.fail(text, one?.err ?? "nothing was printed");
     else checks.equal(text, hashOfNpy(await readFile(files[i] ?? ""), dtype), hash);
   }
+}
+
+/** Lines that open a repository with Icechunk's package for JavaScript and zarrita, without superchunk. */
+function linesOfIcechunk(repository: string, prefix: string): string {
+  return [
+    'import { Repository, Storage } from "@earthmover/icechunk";',
+    'import * as zarr from "zarrita";',
+    `const storage = await Storage.newLocalFilesystem(${JSON.stringify(repository)});`,
+    `const repository = await Repository.open(storage, undefined, { ${JSON.stringify(prefix)}: null });`,
+    'const { store } = await repository.readonlySession({ branch: "main" });',
+    'const group = await zarr.open(store, { kind: "group" });',
+  ].join("\n");
+}
+
+/** Lines that write a repository: an array of zarrita's in a group, and one of references to a file of 1,000 numbers. */
+function linesOfWriter(repository: string, folder: string, changed: number): string {
+  return [
+    'import { Repository, Storage } from "@earthmover/icechunk";',
+    'import * as zarr from "zarrita";',
+    `const prefix = ${JSON.stringify(`file://${folder}/`)};`,
+    `const storage = await Storage.newLocalFilesystem(${JSON.stringify(repository)});`,
+    `const place = { name: "raw", urlPrefix: prefix, store: { type: "LocalFileSystem", field0: ${JSON.stringify(folder)} } };`,
+    "const config = { virtualChunkContainers: { [prefix]: place } };",
+    "const repository = await Repository.create(storage, config, undefined, { [prefix]: null });",
+    'const session = await repository.writableSession("main");',
+    "const { store } = session;",
+    "const group = await zarr.create(zarr.root(store));",
+    'const bytes = { name: "bytes", configuration: { endian: "little" } };',
+    'const blosc = { name: "blosc", configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 0 } };',
+    'const float = { dtype: "float64", shape: [1000], chunkShape: [300], fillValue: 0 };',
+    'await zarr.create(group.resolve("own"));',
+    'const own = await zarr.create(group.resolve("own/values"), { ...float, codecs: [bytes, blosc] });',
+    "const data = Float64Array.from({ length: 1000 }, (_, i) => Math.sqrt(i));",
+    "await zarr.set(own, null, { data, shape: [1000], stride: [1] });",
+    'await zarr.create(group.resolve("raw"), { ...float, codecs: [bytes] });',
+    `const there = { location: prefix + "values", lastModified: new Date(${changed}), length: 2400 };`,
+    "const chunks = [0, 1, 2].map((i) => ({ ...there, index: [i], offset: 2400 * i }));",
+    'const failed = await store.setVirtualRefs("/raw", chunks, true);',
+    'if (failed !== null) throw new Error("references without a container");',
+    'await store.set("raw/c/3", Buffer.concat([Buffer.from(data.buffer, 7200), Buffer.alloc(1600)]));',
+    'await session.commit("by Icechunk");',
+  ].join("\n");
+}
+
+/** Icechunk's package and zarrita read what `virtualize` writes, and the command reads what they write. */
+async function checkIcechunkAlone(
+  context: SuiteContext,
+  node: NodeCommand,
+  jobs: readonly Job[],
+): Promise<void> {
+  const { checks, folder } = context;
+  const own = jobs.filter(({ args, wanted }) => args.includes("icechunk") && isForZarrita(wanted));
+  const cases = await Promise.all(
+    own.map(async ({ label, target, wanted }) => {
+      const kept = JSON.parse(await readFile(`${target}.containers.json`, "utf8")) as {
+        readonly containers: readonly { readonly prefix: string }[];
+      };
+      const script = linesOfIcechunk(target, kept.containers[0]?.prefix ?? "");
+      return { label: `Icechunk in JavaScript alone reads ${label}`, script, wanted };
+    }),
+  );
+  const values = Float64Array.from({ length: 1000 }, (_, i) => Math.sqrt(i));
+  const written = join(folder, "by-icechunk");
+  const raw = join(folder, "raw");
+  await mkdir(raw);
+  await writeFile(join(raw, "values"), new Uint8Array(values.buffer));
+  const changed = Math.ceil((await stat(join(raw, "values"))).mtimeMs / 1000) * 1000;
+  const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
+  const one = { dtype: "<f8", shape: [1000], sha256 };
+  const wanted = { "own/values": one, raw: one };
+  cases.push({
+    label: "Icechunk in JavaScript writes",
+    script: linesOfWriter(written, raw, changed),
+    wanted,
+  });
+  const asked = cases.map(({ script, wanted: each }, id) => ({
+    id,
+    lines: script,
+    names: Object.keys(each),
+  }));
+  judge(context, cases, await askJavaScript(node, folder, asked));
+  const targets = {
+    label: "what Icechunk in JavaScript wrote",
+    target: written,
+    args: [],
+    source: raw,
+    wanted,
+  };
+  await checkOwnReader(context, node, [targets]);
+  const [verified, refused] = await runCommands(node, folder, [
+    ["verify", written, "--allow", raw, "--json"],
+    ["verify", written, "--json"],
+  ]);
+  const totals = (printed: Printed | undefined): unknown => {
+    const { archives, failed, chunks } = (
+      JSON.parse(printed?.out ?? "") as { totals: Record<string, number> }
+    ).totals;
+    return { code: printed?.code, archives, failed, chunks };
+  };
+  const what = "superchunk verifies what Icechunk in JavaScript wrote";
+  checks.equal(what, totals(verified), { code: 0, archives: 2, failed: 0, chunks: 8 });
+  checks.equal(`${what}, but no place that is not allowed`, totals(refused), {
+    code: 1,
+    archives: 2,
+    failed: 1,
+    chunks: 4,
+  });
 }
 
 /** The hash of the values of an npy file of version 1, in the byte order of the dtype: Zarr v3 has only the machine's. */

@@ -1,5 +1,5 @@
 /** `superchunk virtualize` as typed: what it prints, what it refuses, and what can be read afterwards. */
-import { cp, readdir, readFile, rm } from "node:fs/promises";
+import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/references.ts";
@@ -36,6 +36,16 @@ describe("superchunk virtualize", () => {
     expect(read.out).toBe("51654\n");
     const { code: missing, err } = await runCli(["cat", join(set, "bcolz/close"), "--allow", table]);
     expect([missing, err]).toEqual([1, expect.stringContaining('has no array or group "bcolz/close"')]);
+  });
+
+  it("names the set, if a document in it is damaged", async () => {
+    const set = join(folder, "cut.json");
+    expect((await runCli(["virtualize", table, set, "--to", "kerchunk"])).code).toBe(0);
+    const stored = JSON.parse(await readFile(set, "utf8")) as { refs: Record<string, unknown> };
+    stored.refs["close/zarr.json"] = String(stored.refs["close/zarr.json"]).slice(0, 50);
+    await writeFile(set, JSON.stringify(stored));
+    const { code, err } = await runCli(["cat", join(set, "close"), "--allow", table]);
+    expect([code, err]).toEqual([3, expect.stringContaining(`${set}/close/zarr.json: not JSON at byte 50`)]);
   });
 
   it("gives an array its own name, names for its dimensions, and Zarr v2 if requested", async () => {
