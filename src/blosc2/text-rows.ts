@@ -13,6 +13,8 @@ import { readFrame } from "./frame.ts";
 import { unpackAll } from "./msgpack.ts";
 import { arrayOf, type ColumnParts, damaged, frameRows, type Member, type Rows } from "./rows.ts";
 
+/** A mark of byte order at the start of a value is one of its characters. */
+const TEXT = new TextDecoder("utf-8", { ignoreBOM: true });
 /** Offsets to read at a time. */
 const STEP = 1 << 20;
 /** Most bytes of the values of a list, which are in memory, and most characters of a text. */
@@ -150,9 +152,7 @@ async function textRows(parts: ColumnParts, bytes: ZarrArray): Promise<Rows> {
     const list = await offsets(start, stop);
     const first = at(list, 0);
     const text = await bytes.getBytes([{ start: first, stop: at(list, stop - start), step: 1 }]);
-    return list
-      .slice(1)
-      .map((end, i) => new TextDecoder().decode(text.subarray(at(list, i) - first, end - first)));
+    return list.slice(1).map((end, i) => TEXT.decode(text.subarray(at(list, i) - first, end - first)));
   });
 }
 

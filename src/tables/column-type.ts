@@ -35,11 +35,21 @@ export function structOf(columns: readonly TableColumn[]): StructType {
   return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
 }
 
-const TEXT = new TextDecoder();
+/** A mark of byte order at the start of a value is one of its characters. */
+const TEXT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Decodes bytes as text; other values are returned unchanged. */
-function textOf(value: unknown): unknown {
-  return value instanceof Uint8Array ? TEXT.decode(value) : value;
+/** Decodes bytes as text; other values are returned unchanged. @throws UNSUPPORTED for bytes that are not UTF-8 */
+function textOf(value: unknown, name: string, path: string): unknown {
+  if (!(value instanceof Uint8Array)) return value;
+  try {
+    return TEXT.decode(value);
+  } catch (cause) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `column "${name}" has a text that is not UTF-8; a column of bytes keeps it (--dtype '[["${name}","|S${value.length}"]]')`,
+      { path, field: name, found: value, cause },
+    );
+  }
 }
 
 /**
@@ -82,7 +92,10 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
     let longest = 0;
     return {
       see(value) {
-        longest = Math.max(longest, keptLength(type === "text" ? textOf(value) : value, name, path));
+        longest = Math.max(
+          longest,
+          keptLength(type === "text" ? textOf(value, name, path) : value, name, path),
+        );
       },
       result: () => ({ dtype: sizedType(type, longest), shape: [] }),
     };
@@ -143,24 +156,26 @@ export function findColumn(
   as: StructType | undefined,
   path: string,
 ): Finder {
+  const text: Turn = (value) => textOf(value, name, path);
   const known = ({ dtype, shape }: Shaped, turn: Turn | undefined): Finder => ({
     measure: undefined,
     result: () => ({ column: { name, dtype, shape }, turn }),
   });
   const shaped = described.get(name);
   const dtype = shaped && describedType(type, shaped);
-  if (shaped !== undefined && dtype !== undefined) return known({ ...shaped, dtype }, readerOf(type, dtype));
+  if (shaped !== undefined && dtype !== undefined)
+    return known({ ...shaped, dtype }, readerOf(type, dtype, text));
   const target = as?.fields.find((field) => field.name === name);
   if (type === "null" && target !== undefined) return known(target, () => null);
   const isText = ["bytes", "unicode", "void"].includes(target?.dtype.kind ?? "");
   if (typeof type === "string" && target !== undefined && isText && target.shape.length === 0)
-    return known(target, type === "text" ? textOf : undefined);
+    return known(target, type === "text" && target.dtype.kind !== "bytes" ? text : undefined);
   const measure = measureOf(type, name, path);
   return {
     measure: isOpen(type) ? measure : undefined,
     result() {
       const own = measure.result();
-      return { column: { name, ...own }, turn: readerOf(type, own.dtype) };
+      return { column: { name, ...own }, turn: readerOf(type, own.dtype, text) };
     },
   };
 }
@@ -235,23 +250,23 @@ function isSeconds({ kind, itemSize }: DType): boolean {
 }
 
 /** What makes a stored value of the file one of a column with this dtype; undefined if it already is. Nulls stay. */
-function readerOf(type: FoundType, dtype: DType): Turn | undefined {
-  const turn = readerOfValue(type, dtype);
+function readerOf(type: FoundType, dtype: DType, text: Turn): Turn | undefined {
+  const turn = readerOfValue(type, dtype, text);
   return turn && ((value) => (value == null ? value : turn(value)));
 }
 
-function readerOfValue(type: FoundType, dtype: DType): Turn | undefined {
+function readerOfValue(type: FoundType, dtype: DType, text: Turn): Turn | undefined {
   if (type === "binary" || type === "null") return undefined;
   // Described strings of bytes stay as they are.
-  if (type === "text") return dtype.kind === "unicode" ? textOf : undefined;
+  if (type === "text") return dtype.kind === "unicode" ? text : undefined;
   if (type.kind === "list") {
-    const turn = readerOf(type.item, dtype);
+    const turn = readerOf(type.item, dtype, text);
     return turn && ((list) => Array.from(list as ArrayLike<unknown>, turn));
   }
   if (type.kind === "group") {
     const fields = dtype.kind === "struct" ? dtype.fields : [];
     const turns = fields.flatMap((field, i) => {
-      const turn = readerOf(at(type.parts, i).type, field.dtype);
+      const turn = readerOf(at(type.parts, i).type, field.dtype, text);
       return turn === undefined ? [] : [[field.name, turn] as const];
     });
     if (turns.length === 0) return undefined;

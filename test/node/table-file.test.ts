@@ -1,7 +1,14 @@
 /** Tables of pyarrow, pandas, Polars and CSV become archives, and are appended to them. @see fixtures/tables/make.py */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Column, columnFromArray, nullType, tableFromColumns, tableToIPC } from "@uwdata/flechette";
+import {
+  type Column,
+  columnFromArray,
+  nullType,
+  tableFromColumns,
+  tableToIPC,
+  utf8,
+} from "@uwdata/flechette";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, test } from "vitest";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
@@ -204,6 +211,33 @@ test.each([
   expect(err).toContain(`column "code" is text: ${why}`);
   expect(err).not.toContain('"word" is text');
   expect(await columnOf(path, "code")).toEqual([text, "5", "6"]);
+});
+
+test("text keeps a mark of byte order, and text that is not UTF-8 is refused unless it becomes bytes", async () => {
+  const folder = temporaryFolder();
+  const words = ["\ufeffab", "\ufeff", "c\ufeffd"];
+  const write = (data: string[]): readonly (readonly [string, Uint8Array])[] => [
+    ["a.parquet", new Uint8Array(parquetWriteBuffer({ columnData: [{ name: "word", data }] }))],
+    ["a.arrow", tableToIPC(tableFromColumns({ word: columnFromArray(data, utf8()) }), {}) as Uint8Array],
+  ];
+  for (const [name, bytes] of write(words)) {
+    const [from, path] = [join(folder, name), join(folder, `${name}.made`)];
+    writeFileSync(from, bytes);
+    expect((await runCli(["create", path, "--from", from])).code).toBe(0);
+    expect(await columnOf(path, "word"), name).toEqual(words);
+  }
+  for (const [name, bytes] of write(["é-é"])) {
+    const [from, path] = [join(folder, name), join(folder, `${name}.bytes`)];
+    const file = Buffer.from(bytes);
+    // The first byte of a letter of two, without the second. Statistics hold the text too.
+    for (let at = file.indexOf("é-é"); at >= 0; at = file.indexOf("é-é")) file.write("-", at + 1);
+    writeFileSync(from, file);
+    const { code, err } = await runCli(["create", path, "--from", from]);
+    expect([code, err]).toEqual([1, expect.stringContaining('column "word" has a text that is not UTF-8')]);
+    const given = /--dtype '(.*)'/.exec(err)?.[1] ?? "";
+    expect((await runCli(["create", path, "--from", from, "--dtype", given])).code).toBe(0);
+    expect(await columnOf(path, "word"), name).toEqual(["\xc3--\xc3\xa9"]);
+  }
 });
 
 test("text of CSV that ends in a zero is refused, unless a dtype drops it", async () => {
