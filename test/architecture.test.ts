@@ -164,22 +164,22 @@ test("no file is longer than 500 lines", () => {
 const LATER: Readonly<Record<string, number>> = {
   parquet: 1_958,
   arrow: 837,
-  hdf5: 3_001,
-  blosc2: 3_450,
+  hdf5: 2_996,
+  blosc2: 3_446,
   tables: 1_755,
   codec2: 1_611,
   pool: 532,
   scan: 2_123,
   plan: 2_544,
   queue: 578,
-  page: 5_651,
+  page: 5_645,
   places: 854,
-  buckets: 1_436,
+  buckets: 1_431,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 86_323, bar: 58_000 },
+  lines: { limit: 86_281, bar: 58_000 },
   files: { limit: 368, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -201,11 +201,11 @@ async function changeColumns(
   if (change.kind === "rename") return array.renameColumn(change.name, change.to);
   if (change.kind === "delete") return array.deleteColumn(change.name);
   const { values, ...facts } = await openColumn(change, array.shape, flags, context);
-  await array.addColumn({ name: change.name, ...facts, ...defaultOf(flags) }, values);
-}
-
-function defaultOf({ dflt }: NewColumnFlags): { readonly fillValue?: JsonValue } {
-  return dflt === undefined ? {} : { fillValue: dflt };
+  const { dflt } = flags;
+  await array.addColumn(
+    { name: change.name, ...facts, ...(dflt !== undefined && { fillValue: dflt }) },
+    values,
+  );
 }
 
 async function openColumn(

@@ -4,7 +4,7 @@
  * Knows columns by their schemas; must not know where rows come from. Assumes a little-endian machine, as Arrow's default is.
  * @see docs/parquet-format.md [PA]
  */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, roundUp } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../parquet/values.ts";
@@ -111,7 +111,7 @@ class Body {
 
   add(bytes: Uint8Array): void {
     this.#buffers.push({ offset: this.length, bytes });
-    this.length = Math.ceil((this.length + bytes.length) / ALIGNMENT) * ALIGNMENT;
+    this.length = roundUp(this.length + bytes.length, ALIGNMENT);
   }
 
   nodes(): Node {

@@ -1,5 +1,5 @@
 /** Chooses the chunks and blocks of a frame for an array, and what is copied into them. Reads only the header of the first chunk. */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, roundUp } from "../bytes/arrays.ts";
 import { decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { type BlockKind, kindOf } from "../codec2/chunk-builder.ts";
@@ -93,7 +93,7 @@ interface Cut extends Pick<B2ndLayout, "chunks" | "blocks" | "mode" | "kind"> {
 function layoutOf(shape: readonly number[], cut: Cut): B2ndLayout {
   const { chunks, blocks, itemSize, mode, kind, reason } = cut;
   const blockBytes = elementsOf(blocks) * itemSize;
-  const padded = chunks.map((length, d) => Math.ceil(length / at(blocks, d)) * at(blocks, d));
+  const padded = chunks.map((length, d) => roundUp(length, at(blocks, d)));
   const isEmpty = shape.includes(0);
   return {
     shape,

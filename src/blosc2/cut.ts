@@ -1,5 +1,5 @@
 /** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
-import { at, elementsOf, isShape } from "../bytes/arrays.ts";
+import { at, elementsOf, isShape, roundUp } from "../bytes/arrays.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
 import { filterName, stepsOf } from "../codec2/header.ts";
 import { isCopied } from "../codec2/restream.ts";
@@ -111,10 +111,6 @@ function packedType({ attrs, typesize, nbytes, path }: Frame): Pick<Cut, "dtype"
   const dtype = parseDType(name, path);
   const isFit = isShape(shape) && dtype.itemSize === typesize && elementsOf(shape) * typesize === nbytes;
   return isFit ? { dtype, shape } : undefined;
-}
-
-export function roundUp(length: number, step: number): number {
-  return Math.ceil(length / step) * step;
 }
 
 /** Why chunks like this one are decoded and encoded on the way to Zarr; undefined if their streams are copied. */

@@ -7,7 +7,7 @@
  */
 import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
+import { jsonBytes } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, partOf, refuseListed, showListed } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
@@ -315,6 +315,6 @@ class TreeStore implements ReadableStore {
       node_type: "group",
       attributes: { ...frame?.attrs, ...this.#tables.get(group) },
     };
-    return new TextEncoder().encode(stringifyJson(document));
+    return jsonBytes(document);
   }
 }

@@ -6,7 +6,7 @@
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 
-import { at, elementsOf, joinBytes, keepLast } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, keepLast, roundUp } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { HERE } from "../codec/made.ts";
@@ -17,7 +17,7 @@ import { pluginText, readBlosc2Header } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
-import { stringifyJson } from "../format/json.ts";
+import { jsonBytes } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { partOf } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
@@ -26,7 +26,7 @@ import { DESCR } from "../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
 import { positions, putBlock } from "./blocks.ts";
-import { type Cut, roundUp, whyNotCopied } from "./cut.ts";
+import { type Cut, whyNotCopied } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
 
@@ -106,7 +106,7 @@ export class Blosc2Store implements ReadableStore {
         { path: frame.path, field: "block_size", expected: MAX_BLOCK, found: frame.blockBytes },
       );
     this.#grid = needed === 0 ? undefined : counts;
-    this.#document = new TextEncoder().encode(stringifyJson(this.#describe()));
+    this.#document = jsonBytes(this.#describe());
   }
 
   describe(key: string): string {

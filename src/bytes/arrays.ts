@@ -116,6 +116,11 @@ export function keepLast<K, V>(map: Map<K, V>, key: K, value: V, most: number): 
   }
 }
 
+/** Adds an entry of a map, unless there is one for the key or no value; drops the first ones over `most`. */
+export function keepFirst<K, V>(map: Map<K, V>, key: K, value: V | undefined, most: number): void {
+  if (value !== undefined && !map.has(key)) keepLast(map, key, value, most);
+}
+
 /** Adds a value to the list of a key, in a map of lists. */
 export function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key);
@@ -129,6 +134,11 @@ export function defined<T extends object>(
 ): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
   const known = Object.entries(members).filter(([, value]) => value !== undefined);
   return Object.fromEntries(known) as { readonly [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+/** The first multiple of `step` that is not below a length. */
+export function roundUp(length: number, step: number): number {
+  return Math.ceil(length / step) * step;
 }
 
 /** The position of a number in a grid of this shape, counted in C order. */

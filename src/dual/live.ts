@@ -27,6 +27,7 @@ import {
   readDocumentAt,
 } from "./documents.ts";
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
+import { range } from "./published-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
 import type { DualFiles, ShardForm } from "./types.ts";
@@ -151,17 +152,13 @@ export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<Re
   const known = columns.map(({ node }) => node);
   const removed = await removeView(root.store, root.path, known);
   for (const { first, count } of writer.committed.layout.runs)
-    for (const key of superchunkKeys(writer.columns, range(first, count))) {
+    for (const key of superchunkKeys(writer.columns, range(first, first + count))) {
       const at = { side: "data", key } as const;
       const facts = await files.inspect(at);
       if (facts !== undefined && facts.links === 1) await files.setMode(at, facts.mode | OWNER_WRITES);
     }
   await commitSettings(writer, { ...writer.settings, zarr: false });
   return removed;
-}
-
-function* range(first: number, count: number): Generator<number> {
-  for (let i = 0; i < count; i++) yield first + i;
 }
 
 /** Paths of the arrays that a root document lists; `""` if it is the only array, or lists none. */

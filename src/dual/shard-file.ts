@@ -10,7 +10,7 @@
  */
 
 import { openBlpkFile } from "../archive/places/blpk-file.ts";
-import { isEqual } from "../bytes/arrays.ts";
+import { isEqual, roundUp } from "../bytes/arrays.ts";
 import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
 import { decode, decodeHeader, encodeHere, HEADER_LENGTH } from "../codec/index.ts";
 import { mayBePadded } from "../convert/plan/array-job.ts";
@@ -349,7 +349,7 @@ interface ShardPlan {
 /** The first byte that no full superchunk reaches. */
 export function farOffset({ capacity, chunkBytes }: ShardFacts): number {
   const most = firstChunkOffset(capacity) + capacity * (chunkBytes + MAX_OVERHEAD + 16) + 4;
-  return Math.ceil(most / PAGE) * PAGE;
+  return roundUp(most, PAGE);
 }
 
 /** Counts the leading chunks that are stored as in a superchunk, and returns where they end, digests included. */

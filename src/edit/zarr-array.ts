@@ -4,7 +4,7 @@
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, roundUp } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
@@ -416,7 +416,8 @@ async function fillBeyond(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   for (const [d, length] of shape.entries()) {
-    const end = Math.min(at(whole.shape, d), chunkEnd(whole.model, d, length));
+    // The end of the chunk that contains the first index beyond; if a chunk begins there, nothing is filled.
+    const end = Math.min(at(whole.shape, d), roundUp(length, at(at(whole.model.axes, d).lengths, 0)));
     if (end > length && !shape.includes(0))
       await array.fill(
         shape.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
@@ -424,10 +425,4 @@ async function fillBeyond(
       );
   }
   await array.flush();
-}
-
-/** End of the chunk that contains the index; if a chunk begins at the index, the index itself. */
-function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
-  const length = at(at(axes, d).lengths, 0);
-  return Math.ceil(index / length) * length;
 }

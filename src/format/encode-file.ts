@@ -17,7 +17,7 @@ import {
   OPTION_OFFSETS,
   UNUSED,
 } from "./header.ts";
-import { stringifyJson } from "./json.ts";
+import { jsonBytes } from "./json.ts";
 import { CODECS, SECTION_HEADER, SECTION_HEADER_LENGTH, SECTION_MAGIC } from "./metadata.ts";
 import type { ChecksumName, JsonInput } from "./types.ts";
 
@@ -82,7 +82,7 @@ interface SectionOptions {
 /** Encodes a section like bloscpack 0.16. Throws `BAD_ARGUMENT` if the text does not fit in `maxMetaSize`. */
 export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
   const { checksum = "adler32", level = 6 } = options;
-  const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
+  const text = jsonBytes(value, { python: true, compact: true });
   const packed = options.codec === "none" ? text : deflateZlib(text, level);
   const stored = packed.length > text.length ? text : packed; // [FM.1-08]
   const maxMetaSize = options.maxMetaSize ?? text.length * 10;

@@ -317,6 +317,11 @@ export function stringifyJson(value: JsonInput, style: JsonStyle = {}): string {
   return parts.join("");
 }
 
+/** {@link stringifyJson} in UTF-8. */
+export function jsonBytes(value: JsonInput, style?: JsonStyle): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(value, style));
+}
+
 function write(value: JsonInput, style: JsonStyle, line: string, parts: string[]): void {
   if (value instanceof JsonFloat) parts.push(writeFloat(value.value, style));
   else if (typeof value === "object" && value !== null) writeMembers(value, style, line, parts);

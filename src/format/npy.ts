@@ -1,6 +1,6 @@
 /** The header of numpy's `.npy` files, read and written. Nothing in a header is ever evaluated. */
 
-import { elementsOf, isShape } from "../bytes/arrays.ts";
+import { elementsOf, isShape, roundUp } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "./dtype.ts";
@@ -131,7 +131,7 @@ export function encodeNpyHeader(dtype: DType, shape: readonly number[]): Uint8Ar
 
 /** Length of the text with its line feed, padded so that the values after `start` bytes and the text are aligned. */
 function padded(textLength: number, start: number): number {
-  return Math.ceil((start + textLength + 1) / ALIGNMENT) * ALIGNMENT - start;
+  return roundUp(start + textLength + 1, ALIGNMENT) - start;
 }
 
 /** The dtype as numpy's `descr`, a Python literal; gaps between fields are unnamed raw bytes, as in numpy. */

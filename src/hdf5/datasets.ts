@@ -6,7 +6,7 @@
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
-import { stringifyJson } from "../format/json.ts";
+import { jsonBytes } from "../format/json.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { partOf } from "../store/key.ts";
@@ -93,18 +93,13 @@ export async function readStored(
   return bytes;
 }
 
-/** A document of JSON. */
-export function asBytes(value: JsonValue): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(value));
-}
-
 /** A dataset with text of variable length as an array with text of one length, whose chunks are made when they are read. */
 async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
   const { textArray } = await import("./text.ts");
   const type = { size: dataset.type.size, name: "places", numpy: `|V${dataset.type.size}` };
   const places = await showDataset(file, { ...dataset, type }, path);
   const read = async (key: string): Promise<Uint8Array | undefined> => {
-    if (key === V2_DOCUMENTS.array) return asBytes(places.document);
+    if (key === V2_DOCUMENTS.array) return jsonBytes(places.document);
     const shown = places.chunk(key);
     return shown && readShown(file, shown);
   };

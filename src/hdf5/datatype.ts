@@ -1,5 +1,5 @@
 /** HDF5 datatypes in numpy's notation, as in h5py; values of attributes, fill values and dimension scales as JSON. */
-import { elementsOf } from "../bytes/arrays.ts";
+import { elementsOf, roundUp } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -301,7 +301,7 @@ export async function readAttribute(
     fields.uint16(`length of the ${what}`),
   ) as [number, number, number];
   if (version === 3) fields.skip(1);
-  const padded = (length: number): number => (version === 1 ? Math.ceil(length / 8) * 8 : length);
+  const padded = (length: number): number => (version === 1 ? roundUp(length, 8) : length);
   const name = decodeText(fields.bytes(padded(nameSize), "name of an attribute").subarray(0, nameSize));
   const typePart = fields.part(padded(typeSize), "datatype of an attribute");
   const space = fields.part(padded(spaceSize), "dataspace of an attribute");

@@ -4,7 +4,7 @@
  * Knows addresses and lengths; must not know what structures hold.
  * @see https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html (HDF5 File Format Specification 3.0)
  */
-import { keepLast } from "../bytes/arrays.ts";
+import { keepLast, roundUp } from "../bytes/arrays.ts";
 import { ByteReader, joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -121,7 +121,7 @@ export class Fields {
 
   /** Skips to the next multiple of eight bytes after `from`. */
   pad(from: number): void {
-    this.at = from + Math.ceil((this.at - from) / 8) * 8;
+    this.at = from + roundUp(this.at - from, 8);
   }
 
   /** Skips four letters that must be the signature. Throws `BAD_MAGIC`. */

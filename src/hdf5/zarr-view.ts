@@ -6,6 +6,7 @@
  * are shown as chunks of about a mebibyte. Read-only.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { jsonBytes } from "../format/json.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, partOf, resolveRange, splitKey } from "../store/key.ts";
@@ -15,7 +16,6 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import type { Hdf5Chunk } from "./chunks.ts";
 import {
-  asBytes,
   isBareDimension,
   readShown,
   readStored,
@@ -154,10 +154,10 @@ export class Hdf5Store implements ReadableStore {
     if (!/^\.z(?:array|group|attrs)$/.test(name)) return undefined;
     const node = await this.#node(folder);
     if (node === undefined) return undefined;
-    if (name === V2_DOCUMENTS.attributes) return asBytes(await this.#attributes(folder, node.object));
+    if (name === V2_DOCUMENTS.attributes) return jsonBytes(await this.#attributes(folder, node.object));
     if (name === V2_DOCUMENTS.group)
-      return node.array === undefined ? asBytes({ zarr_format: 2 }) : undefined;
-    return node.array === undefined ? undefined : asBytes((await node.array()).document);
+      return node.array === undefined ? jsonBytes({ zarr_format: 2 }) : undefined;
+    return node.array === undefined ? undefined : jsonBytes((await node.array()).document);
   }
 
   /**

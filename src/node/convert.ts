@@ -132,7 +132,7 @@ export async function findSources(
   const paths = [sources].flat();
   if (paths.length === 0) throw badArgument("the list of sources", "empty", "at least one path");
   for (const path of [...paths, destination]) refuseEmptyPath(path);
-  for (const path of paths) await refuseOverlap(path, destination);
+  for (const path of paths) refuseOverlapping(await realLocation(path), await realLocation(destination));
   if (options.concat === true) return openInOrder(paths, options);
   const [only] = paths;
   const found = paths.length > 1 || only === undefined ? undefined : await openOne(only, options);
@@ -205,11 +205,6 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
     await store.close?.();
     throw error;
   }
-}
-
-/** Throws `CONFLICT` if the destination is the source, is in it, or contains it. */
-async function refuseOverlap(source: string, destination: string): Promise<void> {
-  refuseOverlapping(await realLocation(source), await realLocation(destination));
 }
 
 /** The absolute path without symbolic links, also of a path that does not exist yet; an address without its settings. */

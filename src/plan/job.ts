@@ -23,7 +23,7 @@ import { sourcesOf, targetOf } from "../convert/run/convert.ts";
 import { checkDestination, conflict, deleteTree, readRecord, recordKey } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
+import { jsonBytes } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import { hasEntries, isTaken, joinKey } from "../store/key.ts";
@@ -351,7 +351,7 @@ export async function putRecord(
   const settings = { ...target.settings(options), plan: plan.id };
   const identity = { format: "superchunk-convert", version: 2, sources: plan.from, options: settings };
   const document = { ...identity, plan: plan.id, ...(published ? { published } : {}) };
-  await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
+  await store.put(record, jsonBytes(document), how);
 }
 
 /** True if everything is published, or the result is there without a record, or with one that a process believed dead put again. */

@@ -7,7 +7,7 @@
 
 import type { ChunkInfo, OpenOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
+import { jsonBytes, parseJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { open } from "../open/open.ts";
 import { type PlanOptions, planReferences } from "../references/plan/plan.ts";
@@ -36,7 +36,7 @@ export async function listSource(
     const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
     for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
   }
-  await into.store.put(into.key, new TextEncoder().encode(stringifyJson(lists as unknown as JsonObject)), {
+  await into.store.put(into.key, jsonBytes(lists as unknown as JsonObject), {
     signal,
   });
   return { path: source.path, chunks };

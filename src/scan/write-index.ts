@@ -5,6 +5,7 @@
  */
 import { addTo } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
+import { pause } from "../store/pool.ts";
 import { isWritable } from "../store/types.ts";
 import {
   type CellSource,
@@ -141,8 +142,7 @@ async function startColumn(
   const all = Array.from({ length: count }, (_, cell) => cell);
   let sources = await new CellSources(table, column).of(all, signal);
   for (let tries = 0; tries < MAX_WAITS && sources.some((each) => each?.isSettled === false); tries++) {
-    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
-    signal?.throwIfAborted();
+    await pause(WAIT_MS, signal);
     sources = await new CellSources(table, column).of(all, signal);
   }
   const cells = new Map<number, KnownCell>();

@@ -3,7 +3,7 @@
  *
  * Knows ranges and versions over HTTP; must not know what the bytes are.
  */
-import { keepLast } from "../bytes/arrays.ts";
+import { keepFirst } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Redirects, type Send, sendWith } from "./http-request.ts";
 import {
@@ -115,7 +115,7 @@ export class HttpStore implements ReadableStore {
       const isWhole = response.status === 200 || (sent?.first === 0 && sent.last + 1 === sent.total);
       if (!isWhole) throw await this.#refuse(response, path);
       const bytes = await readBody(response, Number.MAX_SAFE_INTEGER, path, this.#timeoutMs);
-      this.#remember(key, parseVersion(response, bytes.length));
+      keepFirst(this.#versions, key, parseVersion(response, bytes.length), MAX_VERSIONS);
       return bytes;
     });
   }
@@ -167,7 +167,7 @@ export class HttpStore implements ReadableStore {
       if (response.status === 405 || response.status === 501) return "unknown";
       if (response.status !== 200) throw await this.#refuse(response, path);
       const size = parseLength(response);
-      if (size !== undefined) this.#remember(key, parseVersion(response, size));
+      if (size !== undefined) keepFirst(this.#versions, key, parseVersion(response, size), MAX_VERSIONS);
       return describeSize(response, size) ?? "unknown";
     });
     return answer === "unknown" ? this.#probe(key, options) : answer;
@@ -310,14 +310,8 @@ export class HttpStore implements ReadableStore {
     return partOf(whole, range, path).slice();
   }
 
-  /** Remembers the first version of a key, if the server sends one. */
-  #remember(key: string, version: string | undefined): void {
-    if (version === undefined || this.#versions.has(key)) return;
-    keepLast(this.#versions, key, version, MAX_VERSIONS);
-  }
-
   #checkVersion(key: string, found: string | undefined): void {
-    this.#remember(key, found);
+    keepFirst(this.#versions, key, found, MAX_VERSIONS);
     const expected = this.#versions.get(key);
     if (found === undefined || found === expected) return;
     throw new SuperchunkError(

@@ -8,7 +8,7 @@
  */
 import { addTo, allocate, at, elementsOf, unravel } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
+import { jsonBytes, parseJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, resolveRange } from "../store/key.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
@@ -422,5 +422,5 @@ export async function createTransformerArray(
 
 /** The bytes of a document as zarr 2.18 writes it. */
 export function encodeTransformerJson(document: JsonObject): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
+  return jsonBytes(document, { indent: 4 });
 }

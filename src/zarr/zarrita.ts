@@ -8,7 +8,7 @@
 
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
+import { jsonBytes } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
 import { copyItems, repeatItem, swapItems } from "../values/copy-items.ts";
@@ -38,7 +38,7 @@ export interface ZarritaStoreOptions {
  */
 export function zarritaStore(array: ZarrArray, options: ZarritaStoreOptions = {}): ZarritaStore {
   const chunkShape = options.chunkShape ?? largestChunk(array);
-  const document = new TextEncoder().encode(stringifyJson(plainDocument(array, chunkShape)));
+  const document = jsonBytes(plainDocument(array, chunkShape));
   const get = async (key: string): Promise<Uint8Array | undefined> => {
     if (key === "/zarr.json") return document.slice();
     const position = positionOf(key, chunkShape.length);

@@ -145,12 +145,8 @@ export async function withWrites(
   return overlayStore(store, (key) => made.get(key));
 }
 
+/** Stores that show other bytes than their objects hold. */
 const overlays = new WeakSet<ReadableStore>();
-
-/** True if the store shows other bytes than its objects hold. */
-function isOverlay(store: ReadableStore): boolean {
-  return overlays.has(store);
-}
 
 /**
  * The store as it is after `writesOf(key)` are applied to each object; later writes win. Supports only what reading an archive needs.
@@ -242,7 +238,7 @@ export async function readArrayJournal(
  */
 export function requireSettled({ store, path, metadata }: Settled): void {
   const { layout } = objectOf(metadata["sizes"]);
-  if (!isOverlay(store) && objectOf(layout)["journal"] === undefined) return;
+  if (!overlays.has(store) && objectOf(layout)["journal"] === undefined) return;
   throw new SuperchunkError(
     "CONFLICT",
     'a change in place was interrupted, and is not complete yet. The next change completes it: "superchunk compact" of an array, "superchunk append --in-place" of a Bloscpack file',

@@ -131,7 +131,7 @@ function* joinSpans(places: Iterable<PlacedChunk>): Generator<FetchSpan> {
 }
 
 /** Chunks differ a little in length: a buffer should fit the next one too. */
-function roundUp(length: number): number {
+function roomFor(length: number): number {
   if (length > TRUSTED_BUFFER) return length;
   // For a small archive, larger steps would cost more than the read itself.
   const step = length < 0x10000 ? 0xfff : 0xffff;
@@ -155,7 +155,7 @@ async function readSpan(
     const bytes = await store.getRange(span.key, { offset: span.start, length }, { signal });
     return bytes === undefined ? undefined : { bytes, buffer: undefined };
   }
-  const buffer = idle !== undefined && idle.length >= length ? idle : new Uint8Array(roundUp(length));
+  const buffer = idle !== undefined && idle.length >= length ? idle : new Uint8Array(roomFor(length));
   const target = buffer.subarray(0, length);
   const read =
     store.readIntoSync !== undefined && (length <= SYNC_READ || store.readInto === undefined)

@@ -62,7 +62,7 @@ async function* listObjects(
       if (head === undefined) throw missingChunk(path, place);
       const announced = onObject?.(place.key, head.info);
       if (announced !== undefined) await announced;
-      yield describeChunk(place, headerOf(head.bytes, place, path), undefined);
+      yield describeChunk(place, startHead(head.bytes, place, path).header, undefined);
       onProgress?.({ done: place.index + 1 - first, total: last - first });
     }
 }
@@ -185,11 +185,6 @@ async function readHeaders(
       path,
     );
   });
-}
-
-/** The checked header of a chunk, from bytes that begin with its prologue and header. */
-function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
-  return startHead(bytes, place, path).header;
 }
 
 function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {

@@ -101,11 +101,6 @@ function prepareDecodeKernels(): Promise<void> {
   return preparing;
 }
 
-/** True if an instance can be made without compiling first. */
-function areDecodeKernelsCompiled(): boolean {
-  return decodeModule.isCompiled;
-}
-
 /** Takes an instance. It is the caller's until {@link giveBackKernel}. */
 export function takeKernel(): DecodeKernel {
   return idle.pop() ?? kernelOf(decodeModule.instantiate());
@@ -126,7 +121,7 @@ function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
  * One module decodes all compressors today. The parameter allows this to change.
  */
 export function isReady(_compressor: CompressorName): boolean {
-  return areDecodeKernelsCompiled();
+  return decodeModule.isCompiled;
 }
 
 /**

@@ -136,11 +136,6 @@ export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
   }
 }
 
-/** A kernel for one caller alone. */
-function ownEncodeKernel(): EncodeKernel {
-  return kernelOf(encodeModule.instantiate());
-}
-
 function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
   return new EncodeKernel(instance.exports as unknown as EncodeKernels);
 }
@@ -161,7 +156,7 @@ const owners = new WeakMap<ArrayBufferLike, EncodeKernel>();
  * @throws LIMIT, or the engine's RangeError, if the memory cannot be allocated
  */
 export function encodeIntoPlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
-  const kernel = ownEncodeKernel();
+  const kernel = kernelOf(encodeModule.instantiate());
   const first = Math.ceil(kernel.layOut(MAX_BLOCK, 0).chunk / PAGE) * PAGE;
   const pitch = Math.ceil((length + SLACK) / PAGE) * PAGE;
   kernel.memory.reserve(first + 2 * pitch);

@@ -5,7 +5,7 @@
  */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -207,7 +207,7 @@ function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefi
       continue;
     }
     const { nbytes, nchunks, chunkBytes } = archive;
-    const rowBytes = shape.slice(1).reduce((bytes, n) => bytes * n, dtype.itemSize);
+    const rowBytes = dtype.itemSize * elementsOf(shape.slice(1));
     if (nchunks > 1 && chunkBytes % rowBytes !== 0) return undefined;
     const last = nbytes - (nchunks - 1) * chunkBytes;
     lengths.push(

@@ -5,7 +5,7 @@
  * Reads documents only. Must not write.
  */
 
-import { at, isEqual } from "../../bytes/arrays.ts";
+import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -214,7 +214,7 @@ function factsOf(
     node,
     source: array.store.describe(array.path),
     nbytes,
-    chunks: shape.reduce((product, extent, d) => product * Math.ceil(extent / at(chunkShape, d)), 1),
+    chunks: elementsOf(shape.map((extent, d) => Math.ceil(extent / at(chunkShape, d)))),
     shards: countPositions(array.model.axes),
     shape,
     chunkShape,

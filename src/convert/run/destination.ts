@@ -5,7 +5,7 @@
  * folder. It says what is being converted, and how far that got. Knows stores; must not know archives.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
+import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
@@ -189,7 +189,7 @@ function textsOf(value: JsonValue | undefined): Map<string, string> {
 }
 
 function recordBytes(value: object): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(value as JsonObject));
+  return jsonBytes(value as JsonObject);
 }
 
 /** Names of entries that mark a folder as Zarr, of any version, or as an unfinished conversion. */
@@ -259,7 +259,7 @@ export async function emptyDestination(
   prefix: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const mark = new TextEncoder().encode(stringifyJson({ replacing: true }));
+  const mark = jsonBytes({ replacing: true });
   await store.put(joinKey(prefix, RECORD_NAME), mark, { signal });
   await store.delete(joinKey(prefix, "zarr.json"), { signal });
   await deleteTree(store, prefix, { keep: joinKey(prefix, RECORD_NAME), signal });

@@ -116,7 +116,10 @@ export async function repairArray(
     const rebuild = { policy, signal, onProgress, discard };
     if (options.into === undefined) {
       if (!isSuperchunks(survey)) throw notHere(store.describe(path), survey.dialect);
-      if (!isWritable(store)) throw readOnly(store.describe(path));
+      if (!isWritable(store))
+        throw new SuperchunkError("READ_ONLY", "the store cannot write; name a DST", {
+          path: store.describe(path),
+        });
       const { layout, placing } = survey.known;
       const placed =
         layout === undefined ? store : await openOwnPlaces(store, { path, layout }, placing, options);
@@ -298,10 +301,6 @@ function notHere(path: string, found: string): SuperchunkError {
     `this is a ${found}, and only arrays of superchunks are repaired in place; name a DST, which gets all undamaged rows`,
     { path, field: "dialect", expected: "blz-superchunk", found },
   );
-}
-
-function readOnly(path: string): SuperchunkError {
-  return new SuperchunkError("READ_ONLY", "the store cannot write; name a DST", { path });
 }
 
 function isSuperchunks(survey: Survey): survey is ArraySurvey {

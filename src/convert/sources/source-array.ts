@@ -82,7 +82,7 @@ function unevenOf(
   stored: readonly number[],
 ): { readonly uneven?: UnevenChunks } {
   if (chunkStarts === undefined || nchunks < 2) return {};
-  const rowBytes = stored.slice(1).reduce((bytes, n) => bytes * n, itemSize);
+  const rowBytes = itemSize * elementsOf(stored.slice(1));
   const isCutInRows = rowBytes > 0 && chunkStarts.every((start) => start % rowBytes === 0);
   const lengths = Array.from(chunkStarts.subarray(1), (end, i) => ({
     length: (end - at(chunkStarts, i)) / rowBytes,

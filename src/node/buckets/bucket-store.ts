@@ -5,7 +5,7 @@
  */
 
 import { setMaxListeners } from "node:events";
-import { keepLast } from "../../bytes/arrays.ts";
+import { keepFirst } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkFolder, checkKey, checkRange, lengthOf } from "../../store/key.ts";
 import { Turns } from "../../store/pool.ts";
@@ -100,7 +100,7 @@ export class BucketStore implements WritableStore {
   async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
     checkKey(key);
     const found = await this.#read(key, undefined, options);
-    if (found !== undefined) this.#remember(key, found.version);
+    if (found !== undefined) keepFirst(this.#versions, key, found.version, MAX_VERSIONS);
     return found?.bytes;
   }
 
@@ -117,7 +117,7 @@ export class BucketStore implements WritableStore {
     const found = await this.#request(key, options, (client, call) => client.stat(this.#keyOf(key), call));
     if (found === undefined) return undefined;
     const { mark: _, ...info } = found;
-    this.#remember(key, info.version);
+    keepFirst(this.#versions, key, info.version, MAX_VERSIONS);
     return info;
   }
 
@@ -373,7 +373,7 @@ export class BucketStore implements WritableStore {
 
   /** Refuses a part of another version than seen before, and one that is longer than requested. */
   #checkPart(key: string, range: ByteRange, { bytes, version }: ReadObject): void {
-    this.#remember(key, version);
+    keepFirst(this.#versions, key, version, MAX_VERSIONS);
     const expected = this.#versions.get(key);
     const path = this.describe(key);
     if (version !== undefined && version !== expected)
@@ -390,11 +390,6 @@ export class BucketStore implements WritableStore {
       expected: asked,
       found: bytes.length,
     });
-  }
-
-  #remember(key: string, version: string | undefined): void {
-    if (version === undefined || this.#versions.has(key)) return;
-    keepLast(this.#versions, key, version, MAX_VERSIONS);
   }
 }
 

@@ -1,4 +1,5 @@
 /** The facts of chunks as text, and their table below the map. Knows chunks; must not know how they are read. */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { boxOf, type ColumnFacts } from "../engine/protocol.ts";
 import { formatCount, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
@@ -21,7 +22,7 @@ const NUMBERS = ["offset", "stored", "values", "ratio"];
 export function placeText(column: ColumnFacts, index: number): string | undefined {
   const { run, shape } = column;
   if (run !== undefined) {
-    const total = shape.reduce((product, length) => product * length, 1);
+    const total = elementsOf(shape);
     const end = Math.min(total, (index + 1) * run.length);
     const order = run.order === "F" ? "the first index changes fastest" : "row by row";
     return `values ${formatCount(index * run.length)} to ${formatCount(end - 1)} of ${formatCount(total)}, ${order}`;

@@ -74,7 +74,7 @@ class ChunkView {
     const { now, signal } = shown;
     this.#data = new ChunkData(this.#column.nchunks);
     this.#map = new ChunkMap(this.#data, {
-      point: (chunk, x, y) => this.#point(chunk, x, y),
+      point: (chunk, x, y) => this.#tell(chunk === undefined ? [] : this.#lines(chunk), x, y),
       choose: (chunk) => void this.#read(chunk),
     });
     const wanted = COLOURINGS.find(([id]) => id === now.state.more["color"])?.[0] ?? "ratio";
@@ -331,10 +331,6 @@ class ChunkView {
       ...(digest === undefined ? [] : [`digest ${digest}`]),
       state,
     ];
-  }
-
-  #point(chunk: number | undefined, x: number, y: number): void {
-    this.#tell(chunk === undefined ? [] : this.#lines(chunk), x, y);
   }
 
   /** Shows lines beside the pointer, or reads them out if the map has the focus; without lines hides the tip. */

@@ -12,7 +12,7 @@ import {
   type Reservation,
   type StoredLayout,
 } from "../../format/layout.ts";
-import { runPooled } from "../../store/pool.ts";
+import { pause, runPooled } from "../../store/pool.ts";
 import { isWritable, type WritableStore } from "../../store/types.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { liveReservations, removedNumbers, withReservation } from "../layout/runs.ts";
@@ -31,7 +31,7 @@ export interface Clock {
 export const CLOCK: Clock = {
   now: () => Date.now(),
   random: () => Math.random(),
-  pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  pause: (ms) => pause(ms, undefined),
 };
 
 /** Numbers reserved at a time. */

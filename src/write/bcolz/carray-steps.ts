@@ -287,7 +287,7 @@ export async function stageChunks(
       const { state, pieces, indices, first = 0, meanwhile, rows, rowShape } = change;
       const settings = {
         ...state.settings,
-        ...(rowShape === undefined ? {} : withRowShape(state.settings, rowShape)),
+        ...(rowShape && { rowShape, rowBytes: elementsOf(rowShape) * state.settings.dtype.itemSize }),
       };
       let cbytes = state.sizes.cbytes ?? 0;
       let count = 0;
@@ -316,10 +316,6 @@ export async function stageChunks(
   }
   await commitRedo(store, path, columns);
   return written;
-}
-
-function withRowShape({ dtype }: CarraySettings, rowShape: readonly number[]): Partial<CarraySettings> {
-  return { rowShape, rowBytes: elementsOf(rowShape) * dtype.itemSize };
 }
 
 /** `meta/sizes` for this many rows; other members stay as they are. */

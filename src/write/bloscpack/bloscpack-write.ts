@@ -11,7 +11,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
 import { encodeFileHeader, encodeOffsets, encodeSection } from "../../format/encode-file.ts";
 import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
-import { stringifyJson } from "../../format/json.ts";
+import { jsonBytes } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
@@ -255,7 +255,7 @@ export async function packMetadata(
   options: BloscpackMetadataOptions = {},
 ): Promise<Uint8Array> {
   const { checksum = "adler32", codec = "zlib", level = 6, maxMetaSize = "10x" } = options;
-  const length = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true })).length;
+  const length = jsonBytes(value, { python: true, compact: true }).length;
   return encodeSection(value, {
     checksum: checkChecksum("meta-checksum", checksum),
     codec,

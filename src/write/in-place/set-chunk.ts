@@ -5,7 +5,6 @@
  * the file refuse it instead of reading stale data. @see FORMAT.md [F1.4] [FR]
  */
 
-import type { BlpkFile } from "../../archive/places/blpk-file.ts";
 import {
   changeInPlace,
   finishInterrupted,
@@ -88,7 +87,10 @@ export async function compactFile(
   const first = file.tableAt;
   const end = first + (file.starts.length + file.header.maxAppChunks) * OFFSET_LENGTH;
   const front = await store.getRange(key, { offset: 0, length: end }, options);
-  if (front === undefined || front.length !== end) throw gone(file);
+  if (front === undefined || front.length !== end)
+    throw new SuperchunkError("STALE", "the file changed while it was rewritten; try again", {
+      path: file.path,
+    });
   const places: PlacedChunk[] = [];
   for (let i = 0; i < file.starts.length; i++)
     places.push(await opened.place(store, i, { signal: options.signal }));
@@ -115,8 +117,4 @@ export async function compactFile(
     })(),
     { durable: true, signal: options.signal, ...(info === undefined ? {} : { ifVersion: info.version }) },
   );
-}
-
-function gone({ path }: BlpkFile): SuperchunkError {
-  return new SuperchunkError("STALE", "the file changed while it was rewritten; try again", { path });
 }

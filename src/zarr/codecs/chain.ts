@@ -130,7 +130,7 @@ export function parseChain(
     stages.push(stage);
   });
   if (serializer === undefined) throw badMember(place, 'a list with "bytes" or "sharding_indexed"', value);
-  return { order: order === undefined || isIdentity(order) ? undefined : order, serializer, stages };
+  return { order: order?.every((d, i) => d === i) === true ? undefined : order, serializer, stages };
 }
 
 /** The filters and codecs of numcodecs that can be read, for messages. */
@@ -215,10 +215,6 @@ export function stagesOf({ serializer, stages }: Chain): readonly Stage[] {
 
 function joinOrders(first: readonly number[] | undefined, second: readonly number[]): readonly number[] {
   return first === undefined ? second : second.map((d) => at(first, d));
-}
-
-function isIdentity(order: readonly number[]): boolean {
-  return order.every((d, i) => d === i);
 }
 
 /** The permutation of `transpose`; early drafts wrote "C" and "F". */

@@ -4,7 +4,7 @@
  * Knows their members; must not know archives or stores. It is separate from the code that reads documents, which knows every codec.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
-import { stringifyJson } from "../../format/json.ts";
+import { jsonBytes } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
@@ -101,7 +101,7 @@ export function consolidate(
 
 /** The bytes of a document as it is stored. */
 export function encodeDocument(document: JsonObject): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+  return jsonBytes(document, { indent: 2 });
 }
 
 /**

@@ -34,10 +34,7 @@ export function fieldsIn(
     dtype,
     offset: within.offset + offset,
     shape: [...within.shape, ...shape],
-    strides: [
-      ...within.strides,
-      ...shape.map((_, d) => shape.slice(d + 1).reduce((bytes, n) => bytes * n, dtype.itemSize)),
-    ],
+    strides: [...within.strides, ...shape.map((_, d) => dtype.itemSize * elementsOf(shape.slice(d + 1)))],
     fillValue: values === undefined ? given : (values[i] as JsonValue),
   }));
 }

@@ -235,7 +235,8 @@ export async function decodeStages(
       bytes = await (stages[i] as Stage).decode(bytes, limit, exact, i === 0 ? out : undefined);
     }
   } catch (error) {
-    throw isSuperchunkError(error) ? relocate(error, place) : error;
+    // Stages count offsets from the beginning of the encoded chunk.
+    throw isSuperchunkError(error) ? error.inObject(placeDetails(place)) : error;
   }
   if (nbytes !== undefined) checkSize(bytes.length, nbytes, place);
   return bytes;
@@ -263,11 +264,6 @@ function limitsOf(
     } else limit += fixedOverhead;
     return own;
   });
-}
-
-/** Offsets in errors of stages count from the encoded chunk; converts them to offsets in its object. */
-function relocate(error: SuperchunkError, place: EncodedPlace): SuperchunkError {
-  return error.inObject(placeDetails(place));
 }
 
 function checkSize(found: number, expected: number, place: EncodedPlace): void {

@@ -1,7 +1,7 @@
 /** Creates Zarr v3 arrays. Knows their documents. */
 
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
+import { jsonBytes, parseJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -87,7 +87,7 @@ export async function createZarr(
   let text: Uint8Array;
   let model: ArrayModel | GroupModel;
   try {
-    text = new TextEncoder().encode(stringifyJson(zarrDocument(spec), { indent: 2 }));
+    text = jsonBytes(zarrDocument(spec), { indent: 2 });
     // The stored document counts: readers do not see the specification.
     const name = store.describe(key);
     model = parseDocument(parseJson(text, name), path, name, options.customCodecs);

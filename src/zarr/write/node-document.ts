@@ -6,7 +6,7 @@
  * @see FORMAT.md [FL-04] [FY-01]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
+import { jsonBytes, parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -95,11 +95,10 @@ async function put(
   document: NodeDocument,
   condition: { readonly ifVersion: string } | { readonly ifAbsent: boolean },
 ): Promise<void> {
-  await store.put(joinKey(path, DOCUMENT), documentBytes(document), { durable: true, ...condition });
-}
-
-function documentBytes(document: NodeDocument): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+  await store.put(joinKey(path, DOCUMENT), jsonBytes(document, { indent: 2 }), {
+    durable: true,
+    ...condition,
+  });
 }
 
 /** The copy of a group keeps its own list of copies. */
