@@ -110,16 +110,18 @@ export async function commitCarray(
   { attrs = {}, filled, replaces }: Pick<CarrayOptions, "attrs" | "filled"> & { readonly replaces?: boolean },
 ): Promise<void> {
   const { dtype, encode, chunklen, rowBytes, dflt } = settings;
-  if (rows === 0) {
-    // bcolz does not open an array without this folder, and most stores do not create an empty one.
-    await store.put(chunkFileKey(path, 0), new Uint8Array(0));
-    await store.delete(chunkFileKey(path, 0));
-  }
+  if (rows === 0) await makeDataFolder(store, path);
   const text = storageText(dtype, encode, chunklen, expectedlen || rows, dflt);
   await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(attrs)}\n`));
   await store.put(joinKey(path, "meta/storage"), utf8(text));
   const sizes = sizesBytes(encodeFilled(filled), settings, rows, cbytes + chunklen * rowBytes);
   await store.put(joinKey(path, "meta/sizes"), sizes, { ifAbsent: replaces !== true });
+}
+
+/** Makes the folder of a carray without chunk files: bcolz does not open it otherwise, and most stores make no empty folder. */
+export async function makeDataFolder(store: WritableStore, path: string): Promise<void> {
+  await store.put(chunkFileKey(path, 0), new Uint8Array(0));
+  await store.delete(chunkFileKey(path, 0));
 }
 
 // What a writer must know of an existing table. Knows the folder; must not know how it is changed.

@@ -19,6 +19,7 @@ import {
   checkNames,
   commitColumns,
   createCarray,
+  makeDataFolder,
   type NewTableColumn,
   readTable,
   type TableState,
@@ -118,6 +119,7 @@ export async function renameColumn(
   // `sizes` comes last: without it the folder is not an array.
   const sizes = joinKey(column.folder, "meta/sizes");
   const copied: string[] = [];
+  if (!keys.some((key) => key.startsWith(`${column.folder}/data/`))) await makeDataFolder(store, folder);
   for (const key of [...keys.filter((each) => each !== sizes), sizes]) {
     const target = `${folder}${key.slice(column.folder.length)}`;
     await copyObject(store, key, target);

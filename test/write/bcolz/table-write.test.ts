@@ -1,5 +1,6 @@
 /** Tables are created and changed such that bcolz and we read the same, also after power failures. */
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { TableArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
@@ -168,6 +169,18 @@ const MORE = {
 };
 
 describe("columns", () => {
+  it("keep the folder without which bcolz opens no column if one of a table without rows is renamed", async () => {
+    const folder = temporaryFolder();
+    const store = new FileStore(folder);
+    await createTable(store, "", [
+      { name: "id", dtype: parseDType("<i4", "test"), data: new Uint8Array(0) },
+      { name: "tag", dtype: parseDType("|S3", "test"), data: new Uint8Array(0) },
+    ]);
+    await renameColumn(store, "", "id", "key");
+    expect(existsSync(join(folder, "key/data"))).toBe(true);
+    expect(existsSync(join(folder, "id"))).toBe(false);
+  });
+
   it("are added at their position, removed and renamed, with their attributes", async () => {
     const store = await made(20);
     await changeAttributes(store, "price", { set: { unit: "EUR" } });
