@@ -3,6 +3,7 @@
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesAllowed } from "../open/open.ts";
@@ -349,6 +350,11 @@ function zarrTypeOf(
   const stored = fillValue === undefined ? undefined : storedTimes(given, fillValue);
   if (stored !== undefined && /^(?:u?int|bool)$/.test(given.kind)) defaultRowOf(given, [], stored);
   const { dataType, fill, itemSize } = mapDType(given, { path, fillValue: stored });
+  // Bytes are taken as items of the array that results: those of another dtype would become other values.
+  const textOf = (type: DType): string => JSON.stringify(formatDType(type));
+  const held = textOf(parseDataType(dataType, { path, field: "dtype" }));
+  if (held !== textOf(given))
+    throw badArgument("dtype", textOf(given), `${held}: items in Zarr are little-endian, without padding`);
   return { data: dataType, itemSize, fill: fill.json };
 }
 

@@ -70,7 +70,7 @@ export interface CreateOptions
    * middle of a stream, leaves nothing behind.
    */
   readonly data?: unknown;
-  /** Default value; default zero, empty, NaT. */
+  /** Default value; default zero, empty, NaT. In bcolz and Bloscpack dates are zero too, 1970. */
   readonly fillValue?: JsonValue | undefined;
   /** User attributes. */
   readonly attrs?: JsonObjectInput | undefined;

@@ -41,7 +41,7 @@ export interface NewColumn {
   readonly dtype: JsonValue | DType;
   /** Dimensions of one value; default none. */
   readonly shape?: readonly number[] | undefined;
-  /** Default value; default zero, empty, NaT. */
+  /** Default value; default zero, empty, NaT. In bcolz dates are zero too, 1970. */
   readonly fillValue?: unknown;
 }
 

@@ -375,6 +375,12 @@ it.each([
   [{ zarr: "yes" }, /zarr is yes, expected true or false/],
   [{ threads: -1 }, /threads is -1, expected a number of 0 or more/],
   [{ signal: 5 }, /signal is 5, expected an AbortSignal/],
+  // Bytes in this order, or with this padding, would become other values.
+  [{ format: "zarr", dtype: ">i2" }, /dtype is ">i2", expected "<i2": items in Zarr are little-endian/],
+  [
+    { format: "zarr", dtype: { names: ["a", "b"], formats: ["|u1", "<i2"], offsets: [0, 2], itemsize: 4 } },
+    /expected \[\["a","\|u1"\],\["b","<i2"\]\]: items in Zarr .* without padding/,
+  ],
 ])("a mistake in what is to be created is refused, not ignored: %j", async (slip, message) => {
   const path = join(temporaryFolder(), "x");
   const error = await rejectionOf(createAt(path, { dtype: "<f8", ...slip } as never));
