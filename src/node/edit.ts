@@ -166,7 +166,7 @@ async function settle(
       ((name: string | undefined) =>
         name === undefined
           ? Promise.resolve(undefined)
-          : acquireLock(join(folderOf(path, key), name), options)));
+          : acquireLock(resolve(path, key === "" ? "." : "..", name), options)));
   return {
     ...accessOf(options),
     encoder: options.encoder ?? encoderOf(options),
@@ -189,11 +189,6 @@ async function settle(
       : {}),
     mirror: format === "blz" ? (options.mirror ?? mirrorOf(store, path, options)) : undefined,
   };
-}
-
-/** The folder on disk that is the store's root. */
-function folderOf(path: string, key: string): string {
-  return key === "" ? resolve(path) : resolve(path, "..");
 }
 
 const NO_LOCK: WriterLock = { release: async () => undefined };

@@ -5,7 +5,9 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { create, edit } from "../../src/node/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { createArray } from "../../src/write/array/create.ts";
 import { temporaryFolder } from "../folder.ts";
 
 const CHUNKS = 256;
@@ -80,4 +82,32 @@ test("all chunks of one read are of one generation, and the next read sees chang
   expect(found.length).toBe(32);
   for (const [i, bytes] of found.entries()) expect(Buffer.compare(bytes, before[i] ?? bytes)).toBe(0);
   await archive.close();
+});
+
+test("a read that writers never let come to an end is STALE, and says so", async () => {
+  const store = new MemoryStore();
+  const writer = await createArray(store, "", { dtype: "<i4", chunkLength: 4 });
+  await writer.append(Int32Array.of(1, 2, 3, 4, 5));
+  await writer.close();
+  let isBusy = false;
+  // Each look at `meta/sizes` finds that the array was compacted again.
+  const busy = interceptStore(store, {
+    async onCall({ method, key }, proceed) {
+      if (isBusy && method === "get" && key === "meta/sizes") {
+        const sizes = JSON.parse(new TextDecoder().decode(await store.get(key)));
+        sizes.layout.epoch = (sizes.layout.epoch ?? 0) + 1;
+        await store.put(key, new TextEncoder().encode(JSON.stringify(sizes)));
+      }
+      return proceed();
+    },
+    onSync: ({ key }, proceed) => (key === "meta/sizes" ? (undefined as never) : proceed()),
+    onList: () => undefined,
+  });
+  const array = (await open(busy)) as ArrayArchive;
+  isBusy = true;
+  const stale = { code: "STALE", message: expect.stringContaining("try again when they are done") as string };
+  await expect(array.get()).rejects.toMatchObject(stale);
+  await expect(array.chunks()[Symbol.asyncIterator]().next()).rejects.toMatchObject(stale);
+  isBusy = false;
+  expect([...((await array.get()).data as Int32Array)]).toEqual([1, 2, 3, 4, 5]);
 });

@@ -463,6 +463,36 @@ describe("writing", () => {
     ]);
   });
 
+  test("places are not changed while others append, or chunks are changed in place [FG-16]", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    const add = [{ name: "far", prefix: "file:///far/" }];
+    const other = await openShared(store, "", { openPlace });
+    await other.append(ramp(80, 3));
+    await other.flush();
+    const array = await openWritable(store, "", { openPlace });
+    await expect(array.changePlaces({ add })).rejects.toMatchObject({
+      code: "CONFLICT",
+      message: expect.stringContaining("when these writers are done") as string,
+    });
+    await array.abandon();
+    await other.close();
+    const inPlace = await openWritable(store, "", { openPlace, modify: "in-place" });
+    await expect(inPlace.changePlaces({ add })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("in place") as string,
+    });
+    await inPlace.abandon();
+    const alone = await openWritable(store, "", { openPlace });
+    await alone.changePlaces({ add });
+    await alone.moveSuperchunks("far", { superchunks: [0, 1] });
+    await alone.close();
+    const again = await openShared(store, "", { openPlace });
+    await again.append(ramp(83, 40));
+    await again.close();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 123)]);
+  });
+
   test("a place without its mark is not written to: its disk may not be mounted [FG-21]", async () => {
     const store = await spread();
     const { id } = (await metaOf(store)).sizes["layout"] as { id: string };

@@ -1,5 +1,6 @@
 /** Several writers of one array: acknowledged rows are there once, whichever writer is killed, delayed, or loses answers. */
 import { expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { parseLayout, type StoredLayout } from "../../src/format/layout.ts";
@@ -293,4 +294,39 @@ test("[FZ-09] shared arrays are read as before and refuse other verbs, and array
   const storage = JSON.parse(new TextDecoder().decode(await store.get("meta/storage")));
   expect(storage.superchunk.writeFeatures).toEqual(["shared"]);
   await expect(openShared(store, "", { lease: 0 })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test("[FG-17] a writer whose last answer was lost, and whose entry has lapsed, does not append its rows again", async () => {
+  const store = new MemoryStore();
+  const clock = clockOf(randomFrom(1));
+  await (await createArray(store, "", { dtype: "<i4", chunkLength: 4, superchunkLength: 2 })).close();
+  let losesAnswers = false;
+  const losing = interceptStore<WritableStore>(store, {
+    async onCall({ method, key }, proceed) {
+      const answer = await proceed();
+      if (losesAnswers && method === "put" && key === "meta/sizes")
+        throw new SuperchunkError("IO", "the answer is lost");
+      return answer;
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  });
+  const one = await openShared(losing, "", { clock, lease: 1 });
+  await one.append(Int32Array.of(1, 2, 3, 4));
+  await one.flush();
+  losesAnswers = true;
+  await one.append(Int32Array.of(5, 6, 7, 8));
+  await expect(one.flush()).rejects.toMatchObject({ code: "IO" });
+  losesAnswers = false;
+  clock.at += 25 * 3600 * 1000;
+  const two = await openShared(store, "", { clock });
+  await two.append(Int32Array.of(9));
+  await two.close();
+  await expect(one.flush()).rejects.toMatchObject({
+    code: "STALE",
+    message: expect.stringContaining("it is not known whether the last rows were committed") as string,
+    details: { field: "layout.writers" },
+  });
+  const array = (await open(store)) as ArrayArchive;
+  expect([...((await array.get()).data as Int32Array)]).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
 });

@@ -16,7 +16,7 @@ import { isWritable, type ReadableStore } from "../../store/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import type { MoveChoice, Moved, PlaceChanges, PlaceInfo } from "../editable.ts";
 import { joinField, splitField, superchunkKeys } from "../layout/columns.ts";
-import { appendRun, dropPatched, placesOf, truncateRuns } from "../layout/runs.ts";
+import { appendRun, dropPatched, liveReservations, placesOf, truncateRuns } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { ArrayRoot } from "./root.ts";
@@ -283,8 +283,8 @@ async function chooseHolders(
 
 /**
  * Adds and removes places in one commit. Nothing may be planned.
- * @throws CONFLICT for a place that holds superchunks; UNSUPPORTED for an array that keeps itself a Zarr array, is shared by
- * writers, or is open for changes in place
+ * @throws CONFLICT for a place that holds superchunks, and while others append; UNSUPPORTED for an array that keeps itself a Zarr
+ * array, or is open for changes in place
  */
 export async function changePlaces(
   writer: ArrayWriter,
@@ -303,7 +303,7 @@ export async function changePlaces(
     revision: settings.revision + 1,
   };
   refuseZarrPlaces(root.store, root.path, changed);
-  if (settings.shared || writer.changes !== undefined) throw noPlaces(root, settings.shared);
+  refuseOthers(writer);
   const before = root.store;
   const array = { path: root.path, id: layout.id, spans: layout.places ?? [] };
   const named = new Set(add.map(({ name }) => name));
@@ -414,12 +414,16 @@ export function refuseZarrPlaces(store: ReadableStore, path: string, { zarr, pla
   );
 }
 
-function noPlaces({ store, path }: ArrayRoot, isShared: boolean): SuperchunkError {
-  const reason = isShared
-    ? "several writers share the array, and each puts its superchunks into the array's own folder"
-    : "the array is open to be changed in place; open it without that";
-  return new SuperchunkError("UNSUPPORTED", `its places cannot be changed: ${reason}`, {
-    path: store.describe(path),
-    field: "places",
-  });
+/** Throws while others append, who know the present places only, or chunks are changed in place. */
+function refuseOthers({ root: { store, path }, committed, changes }: ArrayWriter): void {
+  const { kept } = liveReservations(committed.layout.writers, Date.now());
+  const isShared = kept.some(({ count }) => count > 0);
+  if (!isShared && changes === undefined) return;
+  throw new SuperchunkError(
+    isShared ? "CONFLICT" : "UNSUPPORTED",
+    isShared
+      ? "other writers append to the array, and know only the places that it has now; change them when these writers are done"
+      : "the places of an array cannot be changed while it is open for changes in place; open it without them",
+    { path: store.describe(path), field: "places" },
+  );
 }
