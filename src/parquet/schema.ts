@@ -117,8 +117,9 @@ export function columnSchema(
 ): ColumnSchema {
   const leaves: Leaf[] = [];
   const notes: string[] = [];
-  const refuse = (reason: string): never => {
-    throw new SuperchunkError("UNSUPPORTED", reason, { path, field: "dtype", found: formatDType(dtype) });
+  const refuse = (own: SchemaPlace, reason: string): never => {
+    const summary = `column "${own.path[0] ?? name}": ${reason}`;
+    throw new SuperchunkError("UNSUPPORTED", summary, { path, field: "dtype", found: formatDType(dtype) });
   };
 
   const listed = (
@@ -129,10 +130,10 @@ export function columnSchema(
   ): SchemaNode => {
     const [length, ...rest] = dims;
     if (length === undefined) return inner(own);
-    if (length === 0) return refuse("rows have a dimension of length 0, and hold no values");
+    if (length === 0) return refuse(own, "rows have a dimension of length 0, and hold no values");
     const step = elementsOf(rest) * type.itemSize;
     if (own.offsets.length * length > MOST_PER_ROW)
-      return refuse(`rows have more than ${MOST_PER_ROW} values each`);
+      return refuse(own, `rows have more than ${MOST_PER_ROW} values each`);
     const offsets = own.offsets.flatMap((from) => Array.from({ length }, (_, i) => from + i * step));
     const next = {
       name: "element",
@@ -150,7 +151,7 @@ export function columnSchema(
 
   const visit = (own: SchemaPlace, type: DType): SchemaNode => {
     if (type.kind === "struct") {
-      if (type.fields.length === 0) return refuse("a struct without fields has no values");
+      if (type.fields.length === 0) return refuse(own, "a struct without fields has no values");
       const children = type.fields.map((field) => {
         const offsets = own.offsets.map((from) => from + field.offset);
         const place = { ...own, name: field.name, path: [...own.path, field.name], offsets };
@@ -168,7 +169,7 @@ export function columnSchema(
     }
     const described = describeLeaf(type, options);
     if (described === undefined)
-      return refuse(`Parquet has no type for ${JSON.stringify(formatDType(type))}`);
+      return refuse(own, `Parquet has no type for ${JSON.stringify(formatDType(type))}`);
     if (described.note !== undefined) notes.push(`column "${own.path[0]}": ${described.note}`);
     const isPart =
       own.offsets.length === 1 ? dtype !== type : dtype.kind === "struct" || dtype.kind === "complex";

@@ -1,6 +1,6 @@
 /** Inputs and paths of the wrong kind: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { temporaryFolder } from "../folder.ts";
@@ -78,6 +78,19 @@ it("what a newcomer types first is answered with what to type instead", async ()
 it("an error names the path also where the library does not know it", async () => {
   const bcolz = await runCli(["create", at("b"), "--as", "carray", "--dtype", "<f8", "--shape", "2,0"]);
   expect([bcolz.code, bcolz.err]).toEqual([1, `superchunk: ${at("b")}: bcolz has no rows of zero bytes\n`]);
+  for (const [name, field] of [
+    ["rows", '"<f8",[2,0]'],
+    ["pairs", '[["a","<f8"]]'],
+  ]) {
+    const dtype = `[["day","<i4"],["${name}",${field}]]`;
+    const table = ["create", at("t"), "--dtype", dtype, "--shape", "2"];
+    expect((await runCli([...table, "--as", "ctable"])).err).toContain(`${at("t")}/${name}: bcolz `);
+    expect((await runCli([...table, "--no-columns"])).code).toBe(0);
+    const { code, err } = await runCli(["convert", at("t"), at("t.parquet")]);
+    if (name === "rows")
+      expect([code, err]).toEqual([1, expect.stringContaining(`column "rows": rows have`)]);
+    rmSync(at("t"), { recursive: true });
+  }
   await runCli(["create", at("c"), "--dtype", "<f16", "--shape", "1"]);
   const { code, out } = await runCli(["cat", at("c"), "--json"]);
   expect([code, JSON.parse(out).error]).toMatchObject([1, { code: "UNSUPPORTED", path: at("c") }]);

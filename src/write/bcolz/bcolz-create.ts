@@ -70,7 +70,8 @@ export async function createCarray(
     });
   }
   const { data } = source;
-  const made = settleCarray(source, options, data instanceof Uint8Array ? data.length : 0);
+  const named = { ...source, path: store.describe(path) };
+  const made = settleCarray(named, options, data instanceof Uint8Array ? data.length : 0);
   const staged = await stageRows({ store, path, settings: made.settings, rows: 0 }, data, options);
   await store.sync?.(staged.keys);
   await commitCarray(store, path, made, staged, options);
@@ -86,11 +87,11 @@ interface NewCarray {
 
 /** The settings of a new carray, of `nbytes` if nothing else says its length. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
 export function settleCarray(
-  { dtype, rowShape = [] }: Pick<CarraySource, "dtype" | "rowShape">,
+  { dtype, rowShape = [], path }: Pick<CarraySource, "dtype" | "rowShape"> & { readonly path?: string },
   { compressor, chunkLength, expectedLength, fillValue: dflt = null }: CarrayOptions,
   nbytes = 0,
 ): NewCarray {
-  checkCarrayDType(dtype, rowShape);
+  checkCarrayDType(dtype, rowShape, path);
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
   const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = compressor ?? {};
   const expected = expectedLength ?? Math.floor(nbytes / rowBytes);

@@ -26,9 +26,10 @@ export interface CarraySettings {
 const MAX_TYPESIZE = 255;
 
 /** Refuses dtypes that a carray which bcolz can open cannot hold. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
-export function checkCarrayDType(dtype: DType, rowShape: readonly number[]): void {
+export function checkCarrayDType(dtype: DType, rowShape: readonly number[], path: string | undefined): void {
   const refuse = (what: string): never => {
-    throw new SuperchunkError("UNSUPPORTED", what, { field: "dtype", found: formatDType(dtype) });
+    const place = path === undefined ? {} : { path };
+    throw new SuperchunkError("UNSUPPORTED", what, { ...place, field: "dtype", found: formatDType(dtype) });
   };
   if (dtype.kind === "object") refuse("Python objects are never written");
   if (dtype.kind === "struct")
