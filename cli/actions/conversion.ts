@@ -45,7 +45,12 @@ const NOT_TRANSFORMER: readonly (keyof ConvertFlags)[] = [
 ];
 
 /** Options of `convert` that only apply to Parquet. */
-const PARQUET_ONLY: readonly (keyof ConvertFlags)[] = ["statistics", "compatible", "partition"];
+const PARQUET_ONLY: readonly (keyof ConvertFlags)[] = [
+  "statistics",
+  "compatible",
+  "rowGroupRows",
+  "partition",
+];
 
 /** Options of `convert` that only apply to Parquet and Arrow. */
 const TABLES_ONLY: readonly (keyof ConvertFlags)[] = ["strings", "zipline", "prices"];

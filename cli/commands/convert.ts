@@ -82,6 +82,11 @@ export function addConversionOptions(command: Command): Command {
       ).choices(["pages", "none"]),
     )
     .option("--compatible", "for Parquet: only encodings and types that older readers (Spark) support")
+    .option(
+      "--row-group-rows <n>",
+      "for Parquet: rows of a row group, rounded to the nearest multiple of the longest chunk of any column, at least one chunk (default: 1048576)",
+      parseCount,
+    )
     .addOption(
       new Option(
         "--strings <kind>",

@@ -43,6 +43,7 @@ export interface ConvertFlags {
   readonly recode: boolean;
   readonly statistics?: "pages" | "none";
   readonly compatible?: boolean;
+  readonly rowGroupRows?: number;
   readonly strings?: "utf8" | "fixed";
   /** False for `--no-zipline`. */
   readonly zipline?: boolean;
@@ -88,6 +89,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
         ? {
             statistics: flags.statistics !== "none",
             compatible: flags.compatible,
+            rowGroupRows: flags.rowGroupRows,
             strings: flags.strings,
             zipline: flags.zipline,
             prices: flags.prices,

@@ -61,6 +61,8 @@ export interface ParquetOptions {
   readonly statistics?: boolean | undefined;
   /** True: plain pages and no 16-bit floats, for older readers (Spark); columns with shuffled bytes are recoded for that. */
   readonly compatible?: boolean | undefined;
+  /** Rows of a row group, rounded to whole chunks of the column with the longest ones, at least one. Default 2^20. Parquet only. */
+  readonly rowGroupRows?: number | undefined;
   /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes, with their zero padding. */
   readonly strings?: "utf8" | "fixed" | undefined;
   /**

@@ -72,7 +72,7 @@ export class ParquetParts {
     const file = new ParquetFile(columns.map(({ schema }) => schema));
     const start = file.start();
     const parts: Part[] = [];
-    for (const range of rowGroups(columns, rowCount(columns))) {
+    for (const range of rowGroups(columns, rowCount(columns), options)) {
       let leaf = 0;
       for (const column of columns)
         for (const only of column.schema.leaves.keys()) {

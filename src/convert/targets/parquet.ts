@@ -7,12 +7,13 @@
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
 import { at, joinBytes } from "../../bytes/arrays.ts";
+import { badArgument } from "../../errors.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
-import type { ChunkRun, ConvertOptions, TaskContext } from "../pipeline.ts";
+import type { ChunkRun, ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
-import type { ColumnFormat, Piece } from "./column-target.ts";
+import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
 import {
   type FileColumn,
   type PageContext,
@@ -31,7 +32,7 @@ import {
   withMinutes,
 } from "./table-columns.ts";
 
-/** Rows of a group, as far as chunks allow. */
+/** Rows of a group, as far as chunks allow, unless the caller sets them. */
 const GROUP_ROWS = 1 << 20;
 /** Pieces smaller than this are joined before they go to the store … */
 const SMALL = 8192;
@@ -44,6 +45,7 @@ export const PARQUET: ColumnFormat = {
   settings: (options) => ({
     statistics: options.parquet?.statistics ?? true,
     compatible: options.parquet?.compatible ?? false,
+    ...(options.parquet?.rowGroupRows === undefined ? {} : { rowGroupRows: options.parquet.rowGroupRows }),
     ...(options.parquet?.partition === undefined ? {} : { partition: options.parquet.partition }),
     ...(options.parquet?.partition === "rows" ? { shardSize: options.shardSize ?? null } : {}),
     ...typeSettings(options),
@@ -55,7 +57,7 @@ export const PARQUET: ColumnFormat = {
     if (partition === undefined) return [whole];
     if (partition !== "rows") return partitionsOf(whole, options);
     const columns = fileColumns(whole, options);
-    return rowPartsOf(whole, { rows: rowCount(columns), ...groupSizes(columns) }, options);
+    return rowPartsOf(whole, { rows: rowCount(columns), ...groupSizes(columns, options) }, options);
   },
   isPart: (path) => PARTS.test(path),
   describe: describePlan,
@@ -156,13 +158,13 @@ async function describeRuns(
 async function* fileBytes(
   columns: readonly FileColumn[],
   metadata: ReadonlyMap<string, string>,
-  context: TaskContext,
+  context: PieceContext,
 ): AsyncGenerator<Uint8Array> {
   const file = new ParquetFile(columns.map(({ schema }) => schema));
   const lending = { ...context, memory: new PageMemory() };
   const gathered = new Gathered();
   gathered.add(file.start());
-  for (const range of rowGroups(columns, rowCount(columns))) {
+  for (const range of rowGroups(columns, rowCount(columns), context.options)) {
     let leaf = 0;
     for (const column of columns) {
       for await (const bytes of columnBytes(file, { column, leaf, range }, lending)) {
@@ -254,19 +256,26 @@ export async function* settled(
   }
 }
 
-/** Groups of about a million rows, which end where the longest chunks do. */
+/** Groups of about a million rows, or as many as the options say, which end where the longest chunks do. */
 export function* rowGroups(
   columns: readonly FileColumn[],
   rows: number,
+  options: ConvertOptions,
 ): Generator<readonly [number, number]> {
-  const { groupRows: step } = groupSizes(columns);
+  const { groupRows: step } = groupSizes(columns, options);
   for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
 }
 
-/** Rows of the longest chunks and of row groups, which are whole such chunks. */
-function groupSizes(columns: readonly FileColumn[]): Readonly<Record<"chunkRows" | "groupRows", number>> {
+/** Rows of the longest chunks and of row groups, which are whole such chunks. @throws BAD_ARGUMENT if the option is not a count */
+function groupSizes(
+  columns: readonly FileColumn[],
+  { parquet }: ConvertOptions,
+): Readonly<Record<"chunkRows" | "groupRows", number>> {
+  const { rowGroupRows = GROUP_ROWS } = parquet ?? {};
+  if (!Number.isSafeInteger(rowGroupRows) || rowGroupRows < 1)
+    throw badArgument("rowGroupRows", rowGroupRows, "a positive integer");
   const longest = Math.max(1, ...columns.map(rowsOfChunk));
-  return { chunkRows: longest, groupRows: Math.max(1, Math.round(GROUP_ROWS / longest)) * longest };
+  return { chunkRows: longest, groupRows: Math.max(1, Math.round(rowGroupRows / longest)) * longest };
 }
 
 /** Rows of a chunk; 1 if chunks do not begin with the rows. */

@@ -6,7 +6,12 @@ import { loadArchives } from "../../fixtures/manifest.ts";
 import { openFixture } from "../to-zarr/read-back.ts";
 
 const rows = loadArchives().filter(({ refuse }) => !refuse);
-const OPTIONS = [{}, { statistics: false }, { compatible: true }, { strings: "fixed" }] as const;
+const OPTIONS = [
+  {},
+  { statistics: false },
+  { compatible: true },
+  { strings: "fixed", rowGroupRows: 1 },
+] as const;
 
 describe.each(rows)("$path", ({ path }) => {
   test.each(OPTIONS)("has the same values as Parquet with %o", async (parquet) => {

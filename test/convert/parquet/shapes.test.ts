@@ -317,6 +317,29 @@ test("the minimum and the maximum of every kind are those of all values", async 
   }
 });
 
+test.each([
+  [1, [300, 300, 300, 100]],
+  [449, [300, 300, 300, 100]],
+  [451, [600, 400]],
+  [1 << 20, [1000]],
+] as const)("row groups of %i rows are rounded to whole chunks of 300: %j", async (rowGroupRows, rows) => {
+  const settings: ArraySettings = { dtype: "<i8", shape: [1000], encode: { cname: "lz4", typesize: 8 } };
+  const parquet = { rowGroupRows };
+  const { result, store } = await toParquet(bytesOf(1000), 2400, settings, { parquet });
+  expect(result).toMatchObject({ chunksRestreamed: 4, chunksRecoded: 0, verified: true });
+  const { metadata } = await metadataOf(store);
+  expect(metadata.row_groups.map(({ num_rows }) => Number(num_rows))).toEqual(rows);
+});
+
+test("a row group of no rows, or of half a row, is refused", async () => {
+  const settings: ArraySettings = { dtype: "<i8", shape: [10], encode: { cname: "lz4", typesize: 8 } };
+  for (const rowGroupRows of [0, 0.5, Number.NaN])
+    await expect(toParquet(bytesOf(10), 80, settings, { parquet: { rowGroupRows } })).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      details: { field: "rowGroupRows" },
+    });
+});
+
 test("the page index lists every page, and a sorted column is declared", async () => {
   const values = Int32Array.from({ length: 5000 }, (_, i) => i - 2500);
   const encode: EncodeOptions = { cname: "lz4", typesize: 4, blocksize: 4096 };
