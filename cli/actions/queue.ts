@@ -78,7 +78,7 @@ export async function workQueued(flags: WorkFlags, context: Context): Promise<vo
     ...own,
     ...queueAt(queue),
     signal: context.signal,
-    onLost: (reason) => context.message(`the queue's server is lost (${reason}); waiting for it`),
+    onLost: (reason) => context.message(`the queue's server cannot be reached (${reason}); waiting for it`),
     onJob: ({ plan, unit, failure, isFinal }) => {
       if (failure === undefined) return;
       const what = unit === undefined ? "finish" : `task ${unit}`;

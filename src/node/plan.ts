@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
+import { removeLeftoversOf } from "../convert/run/destination.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
@@ -184,21 +185,21 @@ async function checkOutput(output: string, to: string): Promise<void> {
 }
 
 async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
-  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
   return closing(store, async () => {
-    if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
     const parts: string[] = [];
-    for (let first = 0; first < sources.length; first += PART) {
+    for (let first = 0; !isFile && first < sources.length; first += PART) {
       const name = `sources-${String(parts.length).padStart(5, "0")}.jsonl`;
       const lines = sources.slice(first, first + PART).map((each) => JSON.stringify(each));
       await store.put(joinKey(path, name), new TextEncoder().encode(`${lines.join("\n")}\n`));
       parts.push(name);
     }
-    await store.put(joinKey(path, HEAD), encode({ ...head, parts, count: sources.length }), {
-      ifAbsent: true,
-    });
+    const key = isFile ? path : joinKey(path, HEAD);
+    const text = JSON.stringify({ ...head, ...(isFile ? { sources } : { parts, count: sources.length }) });
+    await store.put(key, new TextEncoder().encode(`${text}\n`), { ifAbsent: true });
+    // Others that write these now would fail anyway.
+    await removeLeftoversOf(store, [key, ...parts.map((name) => joinKey(path, name))]);
   });
 }
 
@@ -229,8 +230,7 @@ async function readPlan(location: string): Promise<SharedPlan> {
     const sources = await readParts(store, path, parts as readonly string[]);
     if (sources.length !== head["count"])
       throw wrong("count", `${sources.length}, the number of its sources`);
-    const { parts: _, count: __, ...rest } = head;
-    const { id, ...facts } = rest as unknown as Omit<SharedPlan, "sources">;
+    const { parts: _, count: __, id, ...facts } = head as unknown as SharedPlan & JsonObject;
     return { ...facts, sources, id };
   });
 }

@@ -23,6 +23,8 @@ const MOST_WRITES = 64;
 const READ_AHEAD = 16;
 /** Milliseconds after which a running process writes its state again even if no unit has ended. */
 export const REPORT_EVERY = 30_000;
+/** Milliseconds between checks whether that is due. */
+const CHECK_EVERY = 1000;
 
 export interface UnitReceipt {
   readonly unit: number;
@@ -114,6 +116,7 @@ export class ReceiptLog {
   }
 
   async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {
+    this.#updated = Date.now(); // no report meanwhile, even if the store hangs
     const writing = this.#writing.then(() => this.#put(receipts, ended));
     this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
     await writing;
@@ -121,13 +124,15 @@ export class ReceiptLog {
 
   /** Writes the state whenever it is old, and calls `then`, so that a process with long units is not taken for dead. */
   startReports(then: () => Promise<void>): void {
+    let after = CHECK_EVERY; // the state before the first unit says nothing
     const report = async (): Promise<void> => {
-      if (Date.now() - this.#updated < REPORT_EVERY) return;
+      if (Date.now() - this.#updated < after) return;
+      after = REPORT_EVERY;
       await this.write([]);
       await then();
     };
     // A failure is harmless, and the next receipts meet it again.
-    this.#reports = setInterval(() => void report().catch(() => undefined), REPORT_EVERY / 2);
+    this.#reports = setInterval(() => void report().catch(() => undefined), CHECK_EVERY);
   }
 
   endReports(): void {

@@ -103,13 +103,19 @@ export async function withQueue<T>(
 
 function unreachable(error: unknown, lost: unknown, { url }: QueueOptions): SuperchunkError {
   const { protocol, host } = new URL(url);
-  const text = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
-  const reason = lost === undefined ? text(error) : text(lost) || text(error);
+  const cause = lost ?? error;
   return new SuperchunkError(
     "IO",
-    `the queue's server fails: ${reason}; is it running, and is the address right?`,
-    { path: `${protocol}//${host}`, field: "queue", cause: error },
+    `the queue's server fails: ${textOf(cause)}; is it running, and is the address right?`,
+    { path: `${protocol}//${host}`, field: "queue", cause },
   );
+}
+
+/** What failed. An error for several addresses of one name has only a code. */
+export function textOf(error: unknown): string {
+  return error instanceof Error
+    ? error.message || String((error as NodeJS.ErrnoException).code)
+    : String(error);
 }
 
 /** Id of a unit's job: a plan has one job for each unit, however often it is enqueued. */

@@ -2,6 +2,7 @@
 import type { Job } from "bullmq";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { finish, openPlanRunner, type PlanRunner } from "../node/plan.ts";
+import { pause } from "../store/pool.ts";
 import {
   connectionSettings,
   type JobOutcome,
@@ -10,6 +11,7 @@ import {
   type QueueOptions,
   queueNameOf,
   readJob,
+  textOf,
   withQueue,
 } from "./connection.ts";
 
@@ -36,7 +38,7 @@ export interface WorkOptions extends QueueOptions {
   /** Stops the worker: running jobs are ended, and no more are taken. */
   readonly signal?: AbortSignal | undefined;
   readonly onJob?: ((done: JobReport) => void) | undefined;
-  /** Called once each time the connection is lost. Reconnecting continues without limit. */
+  /** Called once each time that the server cannot be reached, also at the start. Connecting continues without limit. */
   readonly onLost?: ((reason: string) => void) | undefined;
 }
 
@@ -58,13 +60,14 @@ export interface Worked {
  * Runs the jobs of a queue until the signal stops it; then ends the running jobs, and resolves. The job of a dead worker goes to another; a
  * failed job is tried again, with growing waits. Anyone who may write to the queue's server decides what is read and written here.
  *
- * @throws UNSUPPORTED without BullMQ; IO if the server cannot be reached at the start; NO_SPACE and READ_ONLY, which stop the worker
+ * @throws UNSUPPORTED without BullMQ; IO if the server refuses the connection's password at the start; NO_SPACE and READ_ONLY, which stop
+ * the worker
  */
 export async function work(options: WorkOptions): Promise<Worked> {
   const { concurrency = CONCURRENCY, rate, stalledAfter = STALLED_AFTER, signal, onJob, onLost } = options;
   connectionSettings(options, true);
   const { Worker, UnrecoverableError } = await loadQueue();
-  await withQueue(options, async () => undefined); // reports a wrong address now, instead of waiting for it
+  if (!(await isReached(options))) return { done: 0, failed: 0 };
   const plans = new OpenPlans(options.threads);
   const stop = new AbortController();
   let failure: unknown;
@@ -106,9 +109,9 @@ export async function work(options: WorkOptions): Promise<Worked> {
   });
   worker.on("error", (error) => {
     // A job that lost its lock now belongs to another worker, which writes the same bytes.
-    if (isLost || !/ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|closed/i.test(error.message)) return;
+    if (isLost || !AWAY.test(textOf(error))) return;
     isLost = true;
-    onLost?.(error.message);
+    onLost?.(textOf(error));
   });
   worker.on("ready", () => {
     isLost = false;
@@ -132,8 +135,27 @@ function failsAlways(error: unknown): boolean {
   return error.isDamage || error.code === "UNSUPPORTED" || error.code === "BAD_ARGUMENT";
 }
 
-/** Milliseconds between checks for an empty queue. */
+/** Milliseconds between checks for a server, or for an empty queue. */
 const LOOK_EVERY = 500;
+/** Messages of a server that may come back. */
+const AWAY = /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|closed/i;
+
+/** Waits for a server that cannot be reached yet. False if the signal stopped that. Throws `IO` if the server refuses, such as a password. */
+async function isReached(options: WorkOptions): Promise<boolean> {
+  let isLost = false;
+  while (options.signal?.aborted !== true) {
+    try {
+      await withQueue(options, async () => undefined);
+      return true;
+    } catch (error) {
+      if (!isSuperchunkError(error, "IO") || !AWAY.test(error.message)) throw error;
+      if (!isLost) options.onLost?.(textOf(error.cause));
+      isLost = true;
+    }
+    await pause(LOOK_EVERY, options.signal).catch(() => undefined);
+  }
+  return false;
+}
 
 /** Resolves when a signal stops the worker, or nothing is left. */
 async function stopped(signals: readonly AbortSignal[], options: WorkOptions): Promise<void> {
@@ -156,12 +178,7 @@ async function stopped(signals: readonly AbortSignal[], options: WorkOptions): P
       throw error;
     });
     if (isEmpty) return;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const later = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, LOOK_EVERY);
-    });
-    await Promise.race([aborted, later]);
-    clearTimeout(timer);
+    await pause(LOOK_EVERY, any).catch(() => undefined);
   }
 }
 

@@ -214,9 +214,9 @@ async function checkKilled(context: SuiteContext, world: MachineWorld, redis: Re
   await first.ended;
   checks.equal("killed: there is more to do", (await statusOf(world, plan, redis)).done < units, true);
   await redis.kill();
-  await wait(1500);
-  await redis.start();
   const third = startWorker(world, redis, "--until-empty");
+  await wait(3000);
+  await redis.start();
   for (const worker of [second, third]) {
     const { code, text } = await worker.ended;
     checks.equal(`worker: ${text.slice(-200)}`, code, 0);

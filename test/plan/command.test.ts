@@ -71,6 +71,25 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
   }
 });
 
+it.each(["plan.json", "plan"])(
+  "%s: making a plan removes what a killed one left half written",
+  async (output) => {
+    const folder = temporaryFolder();
+    const at = (each: string): string => join(folder, each);
+    const mark = "0123456789abcdef.tmp";
+    const left = {
+      "plan.json": [`.plan.json.${mark}`],
+      plan: [`plan/.plan.json.${mark}`, `plan/.sources-00000.jsonl.${mark}`],
+    };
+    const others = [`.other.json.${mark}`, ...(output === "plan" ? [`.plan.json.${mark}`] : [])];
+    await mkdir(at("plan"));
+    for (const name of [...left[output as keyof typeof left], ...others]) await writeFile(at(name), "half");
+    expect((await runCli(["plan", tables, at("out.zarr"), "-o", at(output)])).code).toBe(0);
+    const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".tmp"));
+    expect(names.sort()).toEqual(others.sort());
+  },
+);
+
 it("finish, even three at once, removes what a killed process left half written", async () => {
   const folder = temporaryFolder();
   const at = (each: string): string => join(folder, each);

@@ -338,6 +338,8 @@ it("a process whose tasks take long reports, and one that was killed is silent",
       for (let turn = 0; turn < 200; turn++) await setImmediate();
       return statusOf(job);
     };
+    const early = await stateAfter(1500);
+    expect(early).toMatchObject({ running: 4, workers: [{ silent: false, running: 4, since: started }] });
     const busy = await stateAfter(600_000);
     expect(busy).toMatchObject({ running: 4, workers: [{ silent: false, running: 4, since: started }] });
     vi.setSystemTime(Date.now() + 150_000);

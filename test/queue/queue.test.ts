@@ -1,5 +1,6 @@
 /** What a queue refuses before and without a server; test/interop/queue.ts has the rest, on a real one. */
-import { createServer } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readJob } from "../../src/queue/connection.ts";
@@ -37,13 +38,45 @@ it("an absent server is one error, which does not show the password", async () =
   const table = join(corpusFolder, "ctable", "bcolz-daily-equities");
   expect((await runCli(["plan", table, join(folder, "out.zarr"), "-o", plan])).code).toBe(0);
   const queue = ["--queue", `redis://user:secret@${server}`];
-  for (const words of [["work"], ["run", plan], ["status", plan]]) {
+  for (const words of [
+    ["run", plan],
+    ["status", plan],
+  ]) {
     const { code, out, err } = await runCli([...words, ...queue]);
     expect([code, err]).toEqual([
       1,
       expect.stringMatching(/^superchunk: redis:\/\/127[^@]*: the queue's server fails: .*ECONNREFUSED/),
     ]);
     expect(out + err).not.toContain("secret");
+  }
+});
+
+it("a worker waits for a server that is not there yet, and says so", async () => {
+  const stop = new AbortController();
+  const lost: string[] = [];
+  const onLost = (reason: string): void => {
+    lost.push(reason);
+    stop.abort();
+  };
+  const worked = await work({ url: `redis://${await nobody()}`, signal: stop.signal, onLost });
+  expect([worked, lost]).toEqual([{ done: 0, failed: 0 }, [expect.stringContaining("ECONNREFUSED")]]);
+});
+
+it("a worker does not wait for a server that refuses its password", async () => {
+  const server = createServer((socket) => {
+    socket.on("data", (commands) => {
+      for (const _ of commands.toString().matchAll(/^\*\d/gm))
+        socket.write("-WRONGPASS invalid username-password pair\r\n");
+    });
+    socket.on("error", () => undefined);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  try {
+    const url = `redis://user:secret@127.0.0.1:${port}`;
+    await expect(work({ url })).rejects.toThrow(/127[^@]*: the queue's server fails: .*WRONGPASS/);
+  } finally {
+    server.close();
   }
 });
 
