@@ -282,7 +282,7 @@ export class ZarrEdit extends QueuedEditor {
     if (grid?.["name"] === "regular") return;
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "the grid of the array says how long each chunk is, and has none for other rows; convert it to a regular grid",
+      "the grid of the array lists the length of each chunk, and has none for other rows; convert it to a regular grid",
       { path: this.store.describe(joinKey(this.path, DOCUMENT)), field: "chunk_grid" },
     );
   }
@@ -380,7 +380,7 @@ export class ZarrEdit extends QueuedEditor {
     return this.#changeDocument((document) => ({ ...document, shape }), shrinks);
   }
 
-  /** The document of now. Throws `CONFLICT` if another writer has changed the shape. */
+  /** The present document. Throws `CONFLICT` if another writer has changed the shape. */
   async #readOwn(): Promise<Awaited<ReturnType<typeof readDocument>>> {
     const before = await readDocument(this.store, this.path);
     const own = this.#array.metadata["shape"] as readonly number[];

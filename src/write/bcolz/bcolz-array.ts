@@ -9,7 +9,7 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -382,8 +382,6 @@ export class BcolzArray extends QueuedEditor {
   }
 
   async #reshape(rowShape: readonly number[], options: LongOptions): Promise<void> {
-    if (this.kind === "table")
-      throw badArgument("shape", `[${rowShape.join(", ")}]`, "rows alone: a table has no others");
     const { settings, rows } = this.#first;
     if (elementsOf(rowShape) === 0)
       throw new SuperchunkError("UNSUPPORTED", "bcolz has no rows of zero bytes", {
@@ -392,10 +390,11 @@ export class BcolzArray extends QueuedEditor {
         found: rowShape,
       });
     if (Array.isArray(settings.dflt) && settings.dtype.kind !== "complex")
-      throw new SuperchunkError("UNSUPPORTED", "the default value is one for a row of the shape of now", {
-        path: this.store.describe(this.path),
-        field: "dflt",
-      });
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "its default value is that of a whole row, and does not fit rows of another shape",
+        { path: this.store.describe(this.path), field: "dflt" },
+      );
     const fill = defaultRowOf(settings.dtype, [], settings.dflt);
     const reshaping = { before: settings.rowShape, after: rowShape, fill };
     const progress = this.#counted(rows * settings.rowBytes, options);

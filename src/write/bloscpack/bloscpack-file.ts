@@ -33,7 +33,7 @@ import {
   rewrite,
 } from "./bloscpack-append.ts";
 import { type BloscpackState, growableArray, readBloscpackState } from "./bloscpack-state.ts";
-import { encodeChunks } from "./bloscpack-write.ts";
+import { ARRAY_KEYS, encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces, READ_BYTES, readInPieces } from "./pieces.ts";
 
@@ -234,7 +234,7 @@ export class BloscpackFile extends QueuedEditor {
           path: this.store.describe(this.path),
           field: "metadata",
         });
-      const own = this.kind === "array" ? ["dtype", "shape", "order", "container"] : [];
+      const own = this.kind === "array" ? ARRAY_KEYS : [];
       const taken = changesOf(changes).find(([name]) => own.includes(name));
       if (taken !== undefined) throw badArgument(...taken, "another name: the array itself has this one");
       const stored = Object.entries((metadata ?? {}) as JsonObjectInput).filter(

@@ -112,12 +112,13 @@ export function numpyMetadata(dtype: DType, shape: readonly number[], order: "C"
   return { dtype: pythonDType(dtype), shape: [...shape], order: differs ? "F" : "C", container: "numpy" };
 }
 
-const OWN_KEYS: readonly string[] = ["dtype", "shape", "order", "container"];
+/** The members that make an array of a file. */
+export const ARRAY_KEYS: readonly string[] = ["dtype", "shape", "order", "container"];
 
 function extraMetadata(metadata: JsonInput | undefined): JsonObjectInput {
   if (metadata === undefined) return {};
   if (typeof metadata === "object" && metadata !== null && !Array.isArray(metadata)) {
-    const taken = Object.keys(metadata).find((key) => OWN_KEYS.includes(key));
+    const taken = Object.keys(metadata).find((key) => ARRAY_KEYS.includes(key));
     if (taken === undefined) return metadata as JsonObjectInput;
     throw new SuperchunkError("BAD_ARGUMENT", `the metadata member "${taken}" is the array's own`, {
       field: taken,
