@@ -11,23 +11,30 @@ import { frameStore, openBlosc2 } from "./open.ts";
 
 const KEY = "chunk";
 
-/** Decoded size of an HDF5 chunk in bytes: of the whole chunk, and of the rows that are in the dataset. */
+/** Decoded size of an HDF5 chunk in bytes: of the whole chunk, of checksums after it, and of the rows that are in the dataset. */
 export interface FramedChunk {
   readonly nbytes: number;
+  readonly sums: number;
   readonly least: number;
   readonly typesize: number;
 }
 
+/** A Blosc1 chunk of all bytes, with the checksums if the frame has them. */
+export interface UnframedChunk {
+  readonly chunk: Uint8Array;
+  readonly isSummed: boolean;
+}
+
 /**
- * Returns the frame's values as one Blosc1 chunk of `nbytes` bytes. Copies the streams of the frame if its blocks are consecutive, which
- * only blocks of several dimensions are not.
+ * Returns the frame's values as one Blosc1 chunk. Copies the streams of the frame if its blocks are consecutive, which only blocks of
+ * several dimensions are not.
  *
  * @throws BAD_FIELD if the frame has another size, BAD_MAGIC for what is not a frame, and as reading a frame
  */
 export async function frameAsBlosc1(
   image: Uint8Array,
-  { nbytes, least, typesize }: FramedChunk,
-): Promise<Uint8Array> {
+  { nbytes, sums, least, typesize }: FramedChunk,
+): Promise<UnframedChunk> {
   const store = new MemoryStore(new Map([[KEY, image]]));
   const frame = await readFrame(store, KEY);
   if (frame === undefined)
@@ -35,22 +42,28 @@ export async function frameAsBlosc1(
       field: "chunk",
     });
   frameStore(store, frame); // checks that the metalayer b2nd fits the frame
+  const all = nbytes + sums;
+  const isSummed = frame.nbytes === all;
   const [only, ...others] = frame.chunks;
   if (only !== undefined && "key" in only && others.length === 0 && isPlain(frame)) {
     const chunk = image.subarray(only.offset, only.end);
-    if (readBlosc2Header(chunk).nbytes === nbytes) return toBlosc1(chunk, { maxNbytes: nbytes });
+    const found = readBlosc2Header(chunk).nbytes;
+    if (found === (isSummed ? all : nbytes))
+      return { chunk: await toBlosc1(chunk, { maxNbytes: found }), isSummed };
   }
   const array = await openBlosc2(store, KEY);
-  const bytes = array?.kind === "array" && array.nbytes <= nbytes ? await array.getBytes() : undefined;
+  const isKnown = array?.kind === "array" && (array.nbytes === all || array.nbytes <= nbytes);
+  const bytes = isKnown ? await array.getBytes() : undefined;
   if (bytes === undefined || bytes.length < Math.max(1, least))
     throw new SuperchunkError(
       "BAD_FIELD",
-      `the frame of Blosc2 has ${frame.nbytes} bytes, but the chunk has ${nbytes}; the file is damaged`,
-      { field: "nbytes", expected: nbytes, found: frame.nbytes },
+      `the frame of Blosc2 has ${frame.nbytes} bytes, but the chunk has ${all}; the file is damaged`,
+      { field: "nbytes", expected: all, found: frame.nbytes },
     );
   // A table's last chunk can be shorter than the others.
-  const whole = bytes.length === nbytes ? bytes : joinBytes([bytes, new Uint8Array(nbytes - bytes.length)]);
-  return HERE.encode(whole, { typesize });
+  const missing = Math.max(0, nbytes - bytes.length);
+  const whole = missing === 0 ? bytes : joinBytes([bytes, new Uint8Array(missing)]);
+  return { chunk: await HERE.encode(whole, { typesize }), isSummed: bytes.length === all };
 }
 
 /** Why a frame's streams are not copied, judged by its header. Undefined if they are copied, or the frame is damaged. */

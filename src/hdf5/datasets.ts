@@ -17,7 +17,16 @@ import { openZarrArray } from "../zarr/read/open.ts";
 import { type ChunkedLayout, type Hdf5Chunk, type Hdf5Chunks, listHdf5Chunks } from "./chunks.ts";
 import { fillJson, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
-import { asZarrFilter, BLOSC2, encodeAll, LZF_CODEC, undo, unframe } from "./filters.ts";
+import {
+  asZarrFilter,
+  BLOSC2,
+  encodeAll,
+  LZF_CODEC,
+  sumBytesOf,
+  undo,
+  unframe,
+  whyForeign,
+} from "./filters.ts";
 import type { Hdf5Dataset, Hdf5Group, Hdf5Layout } from "./objects.ts";
 import { hasText } from "./text.ts";
 
@@ -173,6 +182,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
     filters,
     stored,
     framed: dataset.filters.findIndex(({ id }) => id === BLOSC2),
+    foreign: whyForeign(dataset),
   });
 }
 
@@ -289,18 +299,19 @@ interface FilteredChunks {
   readonly stored: Hdf5Chunks;
   /** Position of Blosc2 among the filters; -1 without it. */
   readonly framed: number;
+  /** Why readers of Zarr cannot undo the filters. */
+  readonly foreign: string | undefined;
 }
 
 /**
  * Chunks with filters. A chunk is a part of the file if Zarr's codecs undo its filters. It is made from that part if it is a frame of
- * Blosc2, is compressed with LZF, or lacks a filter that the document names.
+ * Blosc2, has filters that Zarr cannot undo, or lacks a filter that the document names.
  */
 class FilteredArray implements ShownArray {
   readonly document: JsonObject;
   readonly #items: Items;
   readonly #given: FilteredChunks;
   readonly #chunks: readonly number[];
-  readonly #isLzf: boolean;
   /** The filters of the document. Those applied after Blosc2, mostly a checksum, are undone while reading and not shown. */
   readonly #shown: readonly JsonObject[];
   /** The mask of a chunk that lacks only Blosc; no mask if Blosc is not among the filters. */
@@ -308,12 +319,11 @@ class FilteredArray implements ShownArray {
   #whyFramed: Promise<string | undefined> | undefined;
 
   constructor(items: Items, given: FilteredChunks) {
-    const { layout, filters, framed } = given;
+    const { layout, filters, framed, foreign } = given;
     this.#items = items;
     this.#given = given;
     this.#chunks = [...layout.chunks, ...items.dims];
-    this.#isLzf = filters.some(({ id }) => id === "lzf");
-    this.#shown = this.#isLzf ? [MADE] : framed < 0 ? filters : filters.slice(0, framed + 1);
+    this.#shown = foreign !== undefined ? [MADE] : framed < 0 ? filters : filters.slice(0, framed + 1);
     this.#onlyBlosc = 2 ** filters.findIndex(({ id }) => id === "blosc");
     this.document = documentOf(items, this.#chunks, this.#shown);
   }
@@ -326,7 +336,7 @@ class FilteredArray implements ShownArray {
     name: string | undefined,
     read: (place: Hdf5Chunk) => Promise<Uint8Array>,
   ): Promise<string | undefined> {
-    if (this.#isLzf) return "its chunks are compressed with LZF (filter 32000), which Zarr does not have";
+    if (this.#given.foreign !== undefined) return `its chunks are ${this.#given.foreign}`;
     let bare = 0;
     for (const each of name === undefined ? this.names() : [name])
       if (![0, this.#onlyBlosc].includes(this.#leftOut(each))) bare++;
@@ -347,13 +357,14 @@ class FilteredArray implements ShownArray {
     if (place === undefined) return undefined;
     const mask = this.#leftOut(name);
     const isApplied = (i: number): boolean => ((mask >>> i) & 1) === 0;
-    const applied = this.#given.filters.filter((_, i) => isApplied(i));
-    if (this.#given.framed >= 0 && isApplied(this.#given.framed)) {
-      const inner = this.#shown.filter((_, i) => isApplied(i));
+    const { filters, framed, foreign } = this.#given;
+    const applied = filters.filter((_, i) => isApplied(i));
+    if (framed >= 0 && isApplied(framed)) {
+      const inner = filters.slice(0, framed + 1).filter((_, i) => isApplied(i));
       const outer = this.#chainOf(applied.slice(inner.length));
       return { size: undefined, place, make: (bytes) => this.#unframe(name, bytes, inner, outer) };
     }
-    if (!this.#isLzf && applied.length === this.#given.filters.length) return { size: place.size, place };
+    if (foreign === undefined && applied.length === filters.length) return { size: place.size, place };
     // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
     const make = (bytes: Uint8Array): Promise<Uint8Array> => {
       const to = this.#chainOf(mask === this.#onlyBlosc ? this.#shown.map(withoutCompression) : this.#shown);
@@ -373,9 +384,17 @@ class FilteredArray implements ShownArray {
     const rows = at(this.#chunks, 0);
     const present = Math.min(rows, at(this.#items.shape, 0) - Number.parseInt(name, 10) * rows);
     const typesize = Math.min(255, this.#items.dtype.itemSize);
-    const chunk = await unframe(bytes, outer, { nbytes, least: (nbytes / rows) * present, typesize });
-    if (inner.length === this.#shown.length) return chunk;
-    return encodeAll(chunk, { from: this.#chainOf(inner), to: this.#chainOf(this.#shown), nbytes });
+    const least = (nbytes / rows) * present;
+    const { chunk, isSummed } = await unframe(bytes, outer, {
+      nbytes,
+      sums: sumBytesOf(inner),
+      least,
+      typesize,
+    });
+    // PyTables 3.8 and 3.9 leave the checksum out of chunks that they compress themselves.
+    const applied = isSummed ? inner : inner.filter(({ id }) => id !== "fletcher32");
+    if (this.#given.foreign === undefined && applied.length === this.#shown.length) return chunk;
+    return encodeAll(chunk, { from: this.#chainOf(applied), to: this.#chainOf(this.#shown), nbytes });
   }
 
   /** The filters that a chunk lacks, as bits. */

@@ -1,7 +1,7 @@
 /** The filters of HDF5 as Zarr calls them, and chunks with and without them; the decoder of LZF. Must not know where chunks lie. */
 
-import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
-import { at } from "../bytes/arrays.ts";
+import type { FramedChunk, UnframedChunk } from "../blosc2/hdf5-chunk.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
@@ -15,8 +15,30 @@ export const LZF = 32000;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 
+/** Bytes of a checksum. */
+const SUM = 4;
+
+/** Why readers of Zarr cannot undo the filters up to {@link BLOSC2}; undefined if they can. */
+export function whyForeign({ filters, layout, type }: Hdf5Dataset): string | undefined {
+  if (filters.some(({ id }) => id === LZF))
+    return "compressed with LZF (filter 32000), which Zarr does not have";
+  let length = layout.kind === "chunked" ? elementsOf(layout.chunks) * type.size : 0;
+  for (const { id, values } of filters) {
+    if (id === BLOSC2) break;
+    if (id === 2 && length % (values[0] ?? type.size) !== 0)
+      return "shuffled after a checksum, as by PyTables before 3.10, or after a compressor, which readers of Zarr refuse";
+    length += id === 2 ? 0 : id === 3 ? SUM : Number.NaN;
+  }
+  return undefined;
+}
+
+/** Bytes of the checksums that filters add. */
+export function sumBytesOf(filters: readonly JsonObject[]): number {
+  return SUM * filters.filter(({ id }) => id === "fletcher32").length;
+}
+
 /** Converts a chunk of filter 32026, a Blosc2 frame, to a Blosc1 chunk. */
-export async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
+export async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<UnframedChunk> {
   const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
   return frameAsBlosc1(await undo(bytes, outer, bytes.length), inside);
 }

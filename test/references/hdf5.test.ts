@@ -129,6 +129,7 @@ describe("virtualize of HDF5", () => {
   it.each([
     ["hdf5/pytables-blosc2.h5/square", "filter 32026"],
     ["hdf5/blosc2.h5", "filter 32026"],
+    ["hdf5/summed.h5/zlib", "shuffled after a checksum"],
     ["blosc2/lz4.b2nd", "chunks of Blosc2"],
     ["blosc2/sparse.b2nd", "chunks of Blosc2"],
     ["blosc2-stores/tree.b2z", "chunks of Blosc2"],

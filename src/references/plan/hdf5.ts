@@ -8,7 +8,7 @@ import { noColumns } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { BLOSC2, LZF } from "../../hdf5/filters.ts";
+import { BLOSC2, whyForeign } from "../../hdf5/filters.ts";
 import { hasText } from "../../hdf5/text.ts";
 import type { Hdf5Store } from "../../hdf5/zarr-view.ts";
 import { joinKey } from "../../store/key.ts";
@@ -76,10 +76,10 @@ async function whyMade(store: Hdf5Store, array: ZarrArray): Promise<string | und
   const object = await store.objectAt(array.path);
   if (object?.kind !== "dataset") return undefined;
   if (hasText(object.type)) return "they are places of text in heaps, which readers of Zarr cannot follow";
-  const found = object.filters.find(({ id }) => id === BLOSC2 || id === LZF);
-  if (found === undefined) return undefined;
-  const what = found.id === LZF ? "compressed with LZF" : "frames of Blosc2";
-  return `they are ${what} (filter ${found.id}), for which readers of Zarr have no codec`;
+  if (object.filters.some(({ id }) => id === BLOSC2))
+    return `they are frames of Blosc2 (filter ${BLOSC2}), for which readers of Zarr have no codec`;
+  const foreign = whyForeign(object);
+  return foreign && `they are ${foreign}`;
 }
 
 /** The filters of a dataset in Zarr v3. Those without a v3 name use the names of numcodecs. */

@@ -299,32 +299,23 @@ function isAtStart(configuration: JsonObject, place: FieldPlace): boolean {
   throw badMember(below(place, "location"), '"start" or "end"', location);
 }
 
-/** Stores the first bytes of all elements, then the second ones, and so on. */
+/** Stores the first bytes of all elements, then the second ones, and so on. Bytes after the last whole element stay there, as in HDF5. */
 function shuffleStage(size: number): Stage {
-  const turn = (bytes: Uint8Array, step: number, rows: number, columns: number): Uint8Array => {
-    const out = new Uint8Array(bytes.length);
+  const turn = (bytes: Uint8Array, isBack: boolean): Uint8Array => {
+    const out = bytes.slice();
+    const count = Math.floor(bytes.length / size);
+    const [step, rows, columns] = isBack ? [count, count, size] : [size, size, count];
     let at = 0;
     for (let row = 0; row < rows; row++)
       for (let column = 0; column < columns; column++) out[at++] = bytes[row + column * step] as number;
     return out;
   };
-  const countOf = (bytes: Uint8Array): number => {
-    if (bytes.length % size === 0) return bytes.length / size;
-    throw new SuperchunkError(
-      "BAD_CHUNK",
-      `the filter "shuffle" gets ${bytes.length} bytes, which are not whole elements of ${size}; the chunk is damaged`,
-      { field: "shuffle", expected: `a multiple of ${size}`, found: bytes.length },
-    );
-  };
   return {
     name: "shuffle",
     v3: undefined,
     fixedOverhead: 0,
-    decode: async (bytes) => {
-      const count = countOf(bytes);
-      return turn(bytes, count, count, size);
-    },
-    encode: async (bytes) => turn(bytes, size, size, countOf(bytes)),
+    decode: async (bytes) => turn(bytes, true),
+    encode: async (bytes) => turn(bytes, false),
   };
 }
 
