@@ -50,7 +50,7 @@ import {
   isBucketAddress,
   parseCount,
 } from "../input/units.ts";
-import { shapeText, shortDType } from "../output/layout.ts";
+import { MOST_NAMES, shapeText, shortDType } from "../output/layout.ts";
 import { openingZarr } from "../output/opening-lines.ts";
 import { withProgress } from "../output/progress.ts";
 
@@ -199,7 +199,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     await array.close();
     return array;
   }).finally(rows.finish);
-  await report(root, made, flags, context);
+  await report(root, made, flags, context, plan?.input?.notes);
   printCarried(carrier, context);
 }
 
@@ -386,28 +386,26 @@ function createOptionsOf(
   return { ...common, ...lengths, columns, zarr, places, placeBy };
 }
 
-/** Most names of columns to print. */
-const MOST_NAMES = 20;
-
 /** Prints what was made. The writer of an array of superchunks has more facts than a reader. */
 async function report(
   root: string,
   made: Editable,
   { json, zarr, place }: CreateFlags,
   context: Context,
+  notes: readonly string[] | undefined,
 ): Promise<void> {
   await closing(await openArchive(root, { allow: place?.map(addressIn) }), async (archive) => {
     if (archive.kind === "bytes") return;
     const { dialect, nbytes, attrs } = archive;
     const cbytes = await archive.storedBytes({ signal: context.signal });
+    const sized = { nbytes, cbytes, attrs, notes };
     const sizes =
       nbytes === 0
         ? "no values"
         : `${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`;
     if (archive.kind === "table") {
       const { names, length: rows } = archive;
-      if (json === true)
-        await context.json({ path: root, dialect, columns: names, rows, nbytes, cbytes, attrs });
+      if (json === true) await context.json({ path: root, dialect, columns: names, rows, ...sized });
       else {
         const columns = names.length > MOST_NAMES ? formatPlural(names.length, "column") : names.join(", ");
         context.message(`${root}: ${columns}; ${formatPlural(rows, "row")}, ${sizes}`);
@@ -420,7 +418,7 @@ async function report(
       const { chunkLength = archive.chunkLength, superchunkLength } = made;
       const lengths = { chunkLength, superchunkLength };
       const views = zarr === true ? ["zarr3"] : undefined;
-      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, views });
+      await context.json({ path: root, dialect, dtype, shape, ...lengths, ...sized, views });
       return;
     }
     const isLong = Array.isArray(dtype) && dtype.length > MOST_NAMES;

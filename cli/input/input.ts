@@ -18,6 +18,8 @@ export interface Input {
   readonly size: number | undefined;
   /** The bytes of the values. May be called repeatedly for a file. */
   pieces(): AsyncIterable<Uint8Array>;
+  /** All notes on the types of a table. */
+  readonly notes?: readonly string[];
   /** User attributes, which only tables that this library wrote have. */
   readonly attrs?: Readonly<Record<string, JsonInput>>;
   /** For a table with separate columns: the input of one column. */

@@ -8,7 +8,7 @@ import type { DType } from "../../src/index.ts";
 import { isTableFile, openNpy, openTableFile, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
-import { shortDType } from "../output/layout.ts";
+import { joinNotes, MOST_NAMES, shortDType } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { type Input, inputOf, openInput } from "./input.ts";
 import { closing } from "./opening.ts";
@@ -46,12 +46,21 @@ export async function openTableRows(
   const file = await openTableFile(name, { as, columns, signal });
   if (as === undefined && file.dtype.kind === "struct") {
     const [rows = 0] = file.shape;
-    const shown = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
-    context.message(`${name}: ${formatPlural(rows, "row")} of ${shown.join(", ")}`);
+    const { fields } = file.dtype;
+    const shown = fields.slice(0, MOST_NAMES).map((field) => `${field.name} ${shortDType(field.dtype)}`);
+    const others = fields.length - shown.length;
+    const more = others === 0 ? "" : ` and ${formatPlural(others, "more column")}`;
+    context.message(`${name}: ${formatPlural(rows, "row")} of ${shown.join(", ")}${more}`);
   }
-  for (const note of file.notes) context.message(`${name}: ${note}`);
+  const notes = joinNotes(file.notes);
+  for (const note of notes.slice(0, MOST_NAMES)) context.message(`${name}: ${note}`);
+  if (notes.length > MOST_NAMES)
+    context.message(
+      `${name}: ${formatPlural(notes.length - MOST_NAMES, "more note")}; create --json lists all`,
+    );
   return {
     ...inputOf(file, "C", signal),
+    notes: file.notes,
     attrs: file.attrs,
     field: (column) => inputOf(file.field(column), "C", signal),
     carry: (target) => file.carry(target),

@@ -24,7 +24,7 @@ import { EXIT, wrongUse } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
-import { alignRows, shapeText } from "./layout.ts";
+import { alignRows, joinNotes, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
 import { JsonArray } from "./output.ts";
 
@@ -161,17 +161,6 @@ export async function printResult(
   const shape = isNamed ? "group" : isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
   const isRectilinear = notes.some((note) => note.includes("array.rectilinear_chunks"));
   context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
-}
-
-/** The notes; those that say the same of many columns are joined. */
-function joinNotes(notes: readonly string[]): readonly string[] {
-  const reasonOf = (note: string): string => note.replace(/^.*?: /, "");
-  const alike = new Map(notes.map((note) => [reasonOf(note), note]));
-  if (notes.length - alike.size < 2) return notes;
-  return [...alike].map(([reason, note]) => {
-    const others = notes.filter((each) => reasonOf(each) === reason).length - 1;
-    return others === 0 ? note : `${note}; so with ${formatCount(others)} more`;
-  });
 }
 
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */

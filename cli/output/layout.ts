@@ -1,11 +1,26 @@
 /** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know its source. */
 
 import { type DType, formatDType, type JsonValue } from "../../src/index.ts";
+import { formatCount } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { padEnd, padStart, textWidth } from "./text-width.ts";
 
 /** Columns for names in a table that is too wide for its terminal; longer names go on a separate line. */
 const SHORT_NAME = 12;
+
+/** Most columns to name, and notes to print. */
+export const MOST_NAMES = 20;
+
+/** The notes; those that say the same of many columns are joined. */
+export function joinNotes(notes: readonly string[]): readonly string[] {
+  const reasonOf = (note: string): string => note.replace(/^.*?: /, "");
+  const alike = new Map(notes.map((note) => [reasonOf(note), note]));
+  if (notes.length - alike.size < 2) return notes;
+  return [...alike].map(([reason, note]) => {
+    const others = notes.filter((each) => reasonOf(each) === reason).length - 1;
+    return others === 0 ? note : `${note}; so with ${formatCount(others)} more`;
+  });
+}
 
 /**
  * Aligns rows of cells; every column is as wide as its widest cell, and those in `right` are flush right. If the lines would be

@@ -312,11 +312,11 @@ function keptLength(value: unknown, name: string, path: string): number {
 /** A note on decimals that have more digits than float64; none for others. */
 export function decimalNotes(name: string, precision: number | undefined): readonly string[] {
   if (precision === undefined || precision <= 15) return [];
-  return [`column "${name}" has decimals of ${precision} digits; float64 keeps 15`];
+  return [`column "${name}": decimals of ${precision} digits; float64 keeps 15`];
 }
 
 export function zoneNotes(name: string): string {
-  return `column "${name}" has times with a time zone; they are stored in UTC, without the zone`;
+  return `column "${name}": times with a time zone; they are stored in UTC, without the zone`;
 }
 
 /** Number of characters or bytes of a value. */

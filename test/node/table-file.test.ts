@@ -251,6 +251,19 @@ test("text of CSV that ends in a zero is refused, unless a dtype drops it", asyn
   expect(await columnOf(path, "word")).toEqual(["ab", "c"]);
 });
 
+test("a wide table is told in a few lines, and --json has all notes", async () => {
+  const folder = temporaryFolder();
+  const from = join(folder, "wide.csv");
+  const names = Array.from({ length: 30 }, (_, i) => `c${i}`);
+  writeFileSync(from, `${names.join()}\n${names.map((_, i) => `00${i}`).join()}\n`);
+  const { code, out, err } = await runCli(["create", join(folder, "a"), "--from", from, "--json"]);
+  const lines = err.trimEnd().split("\n");
+  expect([code, lines.length]).toEqual([0, 22]);
+  expect(lines[0]).toMatch(/ 1 row of c0 <U3, c1 <U3, .*, c19 <U4 and 10 more columns$/);
+  expect(lines[21]).toBe(`superchunk: ${from}: 10 more notes; create --json lists all`);
+  expect(JSON.parse(out).notes).toHaveLength(30);
+});
+
 test("leading zeros of CSV become numbers if a dtype asks for them", async () => {
   const folder = temporaryFolder();
   const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
@@ -289,7 +302,7 @@ test("infinities, all of int64 and times with an offset from UTC keep their valu
   const { code, err } = await runCli(["create", path, "--from", from]);
   expect([code, err]).toEqual([
     0,
-    expect.stringContaining('column "zone" has times with a time zone; they are stored in UTC') as string,
+    expect.stringContaining('column "zone": times with a time zone; they are stored in UTC') as string,
   ]);
   expect(await columnOf(path, "low")).toEqual([Infinity, -Infinity, 1.5]);
   expect(await columnOf(path, "big")).toEqual([2n ** 63n - 1n, -(2n ** 63n), 0n]);
@@ -404,7 +417,7 @@ test.each(["odd.parquet", "odd.feather"])(
     expect((await runCli(["create", path, "--from", from, "--dtype", dtype])).code).toBe(0);
     expect(await columnOf(path, "zeros")).toEqual([Uint8Array.of(97, 0), Uint8Array.of(98, 0)]);
     const { notes } = await openTableFile(from, { as: parseDType('[("money", "<f8")]', "test") });
-    expect(notes).toEqual(['column "money" has decimals of 38 digits; float64 keeps 15']);
+    expect(notes).toEqual(['column "money": decimals of 38 digits; float64 keeps 15']);
   },
 );
 
@@ -515,7 +528,7 @@ test.each(["nested.parquet", "nested.feather"])(
     const { code, err } = await runCli(["create", path, "--from", join(FOLDER, file)]);
     expect([code, err]).toEqual([
       0,
-      expect.stringContaining('column "zoned" has times with a time zone') as string,
+      expect.stringContaining('column "zoned": times with a time zone') as string,
     ]);
     for (const [name, [dtype, values]] of Object.entries(NESTED)) {
       const array = await openArray(path, { column: name });
