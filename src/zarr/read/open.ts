@@ -38,7 +38,7 @@ export async function openZarr(
   path = "",
   options: OpenZarrOptions = {},
 ): Promise<ZarrArray | ZarrGroup> {
-  const found = (await openOwn(store, path, options)) ?? (await openInHierarchy(store, path, options));
+  const found = (await openOwn(store, path, options)) ?? (await openBelowRoot(store, path, options));
   if (found !== undefined) return found;
   throw new SuperchunkError(
     "NOT_FOUND",
@@ -201,7 +201,7 @@ function consolidatedBelow(documents: JsonObject, name: string, key: string): Js
 }
 
 /** Opens a node of a hierarchy whose root is one of the folders above. */
-async function openInHierarchy(
+async function openBelowRoot(
   store: ReadableStore,
   path: string,
   options: OpenZarrOptions,
@@ -223,57 +223,11 @@ async function openHierarchy(
   path: string,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup> {
-  const { documentKey, parseEntryDocument, parseTransformerArray, parseTransformerGroup } = await import(
-    "../document/metadata-transformer.ts"
-  );
-  const suffix = parseEntryDocument(entry, store.describe(joinKey(base, DOCUMENT)));
-  const arrayKey = joinKey(base, documentKey(path, "array", suffix));
-  const array = await readDocument(store, arrayKey, options.signal);
-  if (array !== undefined) {
-    const { customCodecs: codecs } = options;
-    const model = parseTransformerArray(array, base, path, arrayKey, {
-      name: store.describe(arrayKey),
-      codecs,
-    });
-    return openModel(store, model, options);
-  }
-  const groupKey = joinKey(base, documentKey(path, "group", suffix));
-  const group = await readDocument(store, groupKey, options.signal);
-  const members = (): AsyncIterable<string> => hierarchyMembers(store, base, path, suffix, options.signal);
-  // A group may have no document and exist only through its members. The root always exists.
-  if (group === undefined && path !== "" && (await isEmpty(members())))
-    throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
-      path: store.describe(arrayKey),
-    });
-  const document: JsonObject = {};
-  const model: GroupModel = parseTransformerGroup(group ?? document, path, store.describe(groupKey));
-  return new ZarrGroup(store, model, {
-    members,
-    open: (name) => openHierarchy(store, base, entry, joinKey(path, name), options),
-  });
-}
-
-async function* hierarchyMembers(
-  store: ReadableStore,
-  base: string,
-  path: string,
-  suffix: string,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<string> {
-  const seen = new Set<string>();
-  for await (const { name, kind } of store.list(joinKey(base, "meta/root", path), { signal })) {
-    const ending = [`.array${suffix}`, `.group${suffix}`].find((each) => name.endsWith(each));
-    const member =
-      kind === "folder" ? name : ending === undefined ? undefined : name.slice(0, -ending.length);
-    if (member === undefined || seen.has(member)) continue;
-    seen.add(member);
-    yield member;
-  }
-}
-
-async function isEmpty(names: AsyncIterable<string>): Promise<boolean> {
-  for await (const _ of names) return false;
-  return true;
+  const { openInHierarchy } = await import("./hierarchy.ts");
+  const { signal, customCodecs: codecs } = options;
+  const read = (key: string): Promise<JsonValue | undefined> => readDocument(store, key, signal);
+  const openOne = (model: ArrayModel): Promise<ZarrArray> => openModel(store, model, options);
+  return openInHierarchy({ store, base, entry, codecs, signal, read, openModel: openOne }, path);
 }
 
 /** Subfolders that have one of the documents. */
