@@ -10,8 +10,8 @@ import { objectRun } from "../convert/targets/zarr-objects.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
+import { parseKeyEncoding } from "../zarr/document/chunk-grid.ts";
 import { DOCUMENT, encodeDocument } from "../zarr/document/make-v3.ts";
-import { parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import {
@@ -104,7 +104,7 @@ export async function planNodesView(
 }
 
 function shown(job: ZarrArrayJob): ShownArray {
-  const model = parseDocument(job.document, job.path, joinKey(job.path, DOCUMENT));
-  if ("consolidated" in model) throw new TypeError("the document of an array is that of a group");
-  return { job, keyOf: (position) => model.chunkKey(position) };
+  const field = "chunk_key_encoding";
+  const place = { path: joinKey(job.path, DOCUMENT), field };
+  return { job, keyOf: parseKeyEncoding(job.path, job.document[field], place) };
 }

@@ -13,6 +13,7 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
 import { copyItems, repeatItem, swapItems } from "../values/copy-items.ts";
 import { stridesOf } from "../values/selection.ts";
+import { leafOf } from "./codecs/chain.ts";
 import { startsOf } from "./document/chunk-grid.ts";
 import { hasByteOrder } from "./document/data-type.ts";
 import type { ZarrArray } from "./read/array.ts";
@@ -34,9 +35,17 @@ export interface ZarritaStoreOptions {
 /**
  * Creates a store with one array at its root, for `zarr.open(zarritaStore(array), { kind: "array" })`.
  *
- * Its chunks are those of the innermost shards, so that zarrita reads no more than it needs. Read errors have this library's codes.
+ * Its chunks are those of the innermost shards, so that zarrita reads no more than it needs. Read errors have this library's codes. Throws
+ * `UNSUPPORTED` for values of variable length, which zarrita has another form for.
  */
 export function zarritaStore(array: ZarrArray, options: ZarritaStoreOptions = {}): ZarritaStore {
+  const { name, dataType } = leafOf(array.model.chain).stages[0] ?? {};
+  if (dataType !== undefined)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `its values have variable length ("${name}"); zarrita reads such arrays itself, from the store that they are in`,
+      { path: array.store.describe(array.path), field: "codecs", found: name },
+    );
   const chunkShape = options.chunkShape ?? largestChunk(array);
   const document = jsonBytes(plainDocument(array, chunkShape));
   const get = async (key: string): Promise<Uint8Array | undefined> => {

@@ -77,6 +77,9 @@ const version2 = (members: object, chunk: Uint8Array): Objects => ({
   "0": chunk,
 });
 
+/** One value of variable length. */
+const TEXT = { shape: [1], chunks: [1], fill_value: "", filters: [{ id: "vlen-utf8" }] };
+
 const PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0";
 /** The older transformer's hierarchy with one array of eight bytes, four chunks of two in each shard. */
 const hierarchy = async (entry: object, array: object, files: Objects = {}): Promise<Objects> => {
@@ -221,6 +224,25 @@ const OTHERS: readonly Case[] = [
     "bytes after a gzip stream",
     () => version2({ compressor: { id: "gzip", level: 1 } }, join(gzipSync(utf8("abcd")), utf8("rest"))),
     "BAD_CHUNK",
+  ],
+  ...[
+    ["another number of values", "02 00 00 00 00 00 00 00 00 00 00 00"],
+    ["a value that ends after its chunk", "01 00 00 00 05 00 00 00 61"],
+    ["bytes after its values", "01 00 00 00 01 00 00 00 61 00"],
+    ["text that is not UTF-8", "01 00 00 00 01 00 00 00 ff"],
+  ].map(
+    ([what = "", bytes = ""]): Case => [
+      "[FH-11]",
+      what,
+      () => version2({ dtype: "|O", ...TEXT }, hex(bytes)),
+      "BAD_CHUNK",
+    ],
+  ),
+  [
+    "[FH-11]",
+    "text that ends in a zero character",
+    () => version2({ dtype: "|O", ...TEXT }, hex("01 00 00 00 01 00 00 00 00")),
+    "UNSUPPORTED",
   ],
   [
     "[FK-01]",

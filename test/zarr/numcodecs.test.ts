@@ -180,13 +180,3 @@ test("arrays with read-only filters are not opened for writing, and those with s
     } else await expect(openZarrWriter(store, "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
   }
 });
-
-test("variable-length strings are refused by name", async () => {
-  const store = new MemoryStore();
-  const document = { zarr_format: 2, shape: [1], chunks: [1], dtype: "|O", order: "C", compressor: null };
-  await store.put(".zarray", json({ ...document, fill_value: "", filters: [{ id: "vlen-utf8" }] }));
-  await expect(openZarrArray(store)).rejects.toMatchObject({
-    code: "UNSUPPORTED",
-    message: expect.stringContaining("vlen-utf8") as string,
-  });
-});

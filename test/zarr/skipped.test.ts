@@ -23,7 +23,7 @@ const array = (change: object): Uint8Array =>
 const chunk = (...values: number[]): Uint8Array =>
   deflateSync(new Uint8Array(Int16Array.from(values).buffer));
 
-/** Two good arrays, and three that are not: values of variable length, a damaged chunk, an invalid document. */
+/** Two good arrays, and three that are not: lists of variable length, a damaged chunk, an invalid document. */
 const OBJECTS: Readonly<Record<string, Uint8Array>> = {
   ".zgroup": text('{"zarr_format": 2}'),
   ".zattrs": text('{"scale": NaN}'),
@@ -31,7 +31,7 @@ const OBJECTS: Readonly<Record<string, Uint8Array>> = {
   "good/.zattrs": text('{"range": [0, {"top": Infinity}], "unit": "m"}'),
   "good/0": chunk(1, 2),
   "good/1": chunk(3, 4),
-  "names/.zarray": array({ dtype: "|O", fill_value: "", filters: [{ id: "vlen-utf8" }] }),
+  "names/.zarray": array({ dtype: "|O", fill_value: "", filters: [{ id: "vlen-array" }] }),
   "torn/.zarray": array({}),
   "torn/0": chunk(1, 2),
   "torn/1": chunk(3, 4).subarray(0, 6),

@@ -66,6 +66,6 @@ test("messages give the member, the found and the expected value", async () => {
     `"SuperchunkError: the specification's indexLocation says how shards are, but shardShape is missing; expected shardShape. Nothing was made"`,
   );
   expect(String(await refusal({ dataType: "float99" }))).toMatchInlineSnapshot(
-    `"SuperchunkError: the specification's dataType: dataType is "float99", a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are; read it with zarr-python"`,
+    `"SuperchunkError: the specification's dataType: dataType is "float99", a data type that superchunk does not read; numbers, bool, text, bytes, dates and structs are; read it with zarr-python"`,
   );
 });

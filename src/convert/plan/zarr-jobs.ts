@@ -11,7 +11,7 @@ import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { attributesLeft } from "../../store/types.ts";
 import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
-import { leafOf } from "../../zarr/codecs/chain.ts";
+import { type Chain, leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
@@ -287,12 +287,16 @@ function planV3(
   if (model.dialect === "zarr3" && model.isRaw !== true)
     return { document: model.document, recoding: undefined, itemShape: [], nbytes: array.nbytes };
   const path = store.describe(array.path);
-  const type = field ?? mapDType(array.dtype, { path, fillValue: array.fillValue });
+  const known = field ?? mapDType(array.dtype, { path, fillValue: array.fillValue });
+  const { variable, order, stages: own } = storedCodecs(array);
+  const type =
+    variable?.dataType === undefined
+      ? known
+      : { ...known, dataType: variable.dataType, bytesCodec: variable.v3 ?? {} };
   const { itemShape } = type;
-  const leaf = leafOf(model.chain);
   const codecs = codecsOf?.(array);
   const isNamed = (stage: Stage): boolean => stage.v3 !== undefined && !(recode && isSnappy(stage));
-  const nameless = codecs === undefined ? leaf.stages.find((stage) => !isNamed(stage)) : undefined;
+  const nameless = codecs === undefined ? own.find((stage) => !isNamed(stage)) : undefined;
   const recoding = whyRecoded(type, nameless);
   if (recoding !== undefined && !recode)
     throw notCopied(
@@ -301,16 +305,16 @@ function planV3(
       nameless === undefined ? { field: "data_type" } : { field: "compressor", found: nameless.name },
     );
   const transpose: JsonValue[] =
-    leaf.order === undefined
+    order === undefined
       ? []
       : [
           {
             name: "transpose",
-            configuration: { order: [...leaf.order, ...itemShape.map((_, d) => model.shape.length + d)] },
+            configuration: { order: [...order, ...itemShape.map((_, d) => model.shape.length + d)] },
           },
         ];
-  const stages =
-    codecs ?? (nameless === undefined ? leaf.stages.map((stage) => stageFor(stage, type)) : [zstdFor(type)]);
+  const zstd = zstdFor(variable === undefined ? type : { ...type, itemSize: 1 });
+  const stages = codecs ?? (nameless === undefined ? own.map((stage) => stageFor(stage, type)) : [zstd]);
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
   // In these versions, shards are never nested.
   const { serializer } = model.chain;
@@ -333,6 +337,15 @@ function planV3(
     storage_transformers: [],
   };
   return { document, recoding, itemShape, nbytes: (array.nbytes / array.dtype.itemSize) * type.itemSize };
+}
+
+/** The codecs of chunks: the serializer of values of variable length, which stay as it stores them, and those after it. */
+export function storedCodecs({
+  model,
+}: ZarrArray): Pick<Chain, "order" | "stages"> & { readonly variable?: Stage } {
+  const { order, stages } = leafOf(model.chain);
+  const [variable, ...others] = stages;
+  return variable?.dataType === undefined ? { order, stages } : { order, stages: others, variable };
 }
 
 function isSnappy({ v3 }: Stage): boolean {

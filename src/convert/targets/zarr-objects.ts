@@ -10,7 +10,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isGenerating, type ReadableStore, saysEncoded } from "../../store/types.ts";
 import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
-import { countPositions } from "../../zarr/document/chunk-grid.ts";
+import { countPositions, parseKeyEncoding } from "../../zarr/document/chunk-grid.ts";
 import { DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { parseDocument } from "../../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
@@ -21,7 +21,7 @@ import { type EncodedPlace, placeDetails, readPlace, ShardCache } from "../../za
 import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
-import { notesOnArray, type Recoding, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
+import { notesOnArray, type Recoding, storedCodecs, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
 import { compareZarr } from "../run/compare.ts";
 
 /** Bytes copied at a time. */
@@ -47,10 +47,11 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
     root: own,
     keepsTasks: true,
     async *tasks(signal) {
-      const converted = parseArray(document, own);
+      const field = "chunk_key_encoding";
+      const keyOf = parseKeyEncoding(own, document[field], { path: key, field });
       for await (const position of storedPositions(array.store, array.model, signal))
         yield {
-          key: converted.chunkKey([...position, ...itemShape.map(() => 0)]),
+          key: keyOf([...position, ...itemShape.map(() => 0)]),
           part: position,
           nbytes: share,
         };
@@ -68,8 +69,9 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
   };
 }
 
-function parseArray(document: JsonObject, path: string): ArrayModel {
-  const parsed = parseDocument(document, path, joinKey(path, DOCUMENT));
+async function parseArray(document: JsonObject, path: string): Promise<ArrayModel> {
+  const { plainDocument } = await import("../../zarr/read/variable.ts");
+  const parsed = parseDocument(plainDocument(document), path, joinKey(path, DOCUMENT));
   if ("consolidated" in parsed) throw new TypeError("the document of an array is that of a group");
   return parsed;
 }
@@ -94,7 +96,7 @@ function objectWriter(
     const { signal, counts } = context;
     signal?.throwIfAborted();
     const from = model.chunkKey(task.part);
-    if (recoding !== undefined) recoder ??= recoderOf(array, parseArray(document, own), recoding);
+    if (recoding !== undefined) recoder ??= recoderOf(array, await parseArray(document, own), recoding);
     const place = { key: from, path: store.describe(from), offset: 0, slot: undefined, memory: undefined };
     if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
       if (recoder === undefined && isGenerating(store) && store.getPieces !== undefined) {
@@ -184,9 +186,9 @@ async function* recoded(
 type Recoder = (encoded: Uint8Array, place: EncodedPlace, context: TaskContext) => Promise<Uint8Array>;
 
 function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recoding): Recoder {
-  const { stages } = leafOf(array.model.chain);
+  const { stages, variable } = storedCodecs(array);
   const encodings = leafOf(converted.chain).stages;
-  const nbytes = elementsOf(array.chunkShape) * array.dtype.itemSize;
+  const nbytes = variable !== undefined ? undefined : elementsOf(array.chunkShape) * array.dtype.itemSize;
   return async (encoded, place, { encoder }) => {
     const items = await decodeStages(stages, encoded, nbytes, place);
     let bytes = transform === undefined ? items : transform.apply(items);

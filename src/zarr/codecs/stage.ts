@@ -19,6 +19,10 @@ export interface Stage {
   readonly isReadOnly?: true;
   /** Encoded size for a decoded size, unless the overhead is fixed. */
   readonly encodedLength?: (nbytes: number) => number;
+  /** Most bytes that so many become when they are encoded, unless a compressor's few more. */
+  readonly mostEncoded?: (nbytes: number) => number;
+  /** Set for the serializer of values of variable length: their data type in Zarr v3. */
+  readonly dataType?: string;
   /** Bytes that it adds, if that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
   /**

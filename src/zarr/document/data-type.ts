@@ -76,7 +76,7 @@ export function parseDataType(value: JsonValue | undefined, place: FieldPlace, d
     default:
       throw unsupportedMember(
         place,
-        `is ${showJson(name)}, a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are; read it with zarr-python`,
+        `is ${showJson(name)}, a data type that superchunk does not read; numbers, bool, text, bytes, dates and structs are; read it with zarr-python`,
         value,
       );
   }

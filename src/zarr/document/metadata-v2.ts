@@ -175,7 +175,7 @@ function byteCodecOf(
 }
 
 /**
- * Refuses items of variable length other than pickles, recognised by the filter that turns them into bytes. Throws `UNSUPPORTED`.
+ * Refuses items of variable length other than pickles, text and bytes, recognised by the filter that turns them into bytes. Throws `UNSUPPORTED`.
  */
 function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
   const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];
@@ -183,7 +183,7 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
   if (typeof id !== "string" || id === "pickle") return;
   throw unsupportedMember(
     place,
-    `has ${showJson(id)}: superchunk reads no values of variable length; read the array with zarr-python, and write it with a dtype of fixed length`,
+    `has ${showJson(id)}: of values of variable length, superchunk reads those of vlen-utf8 and vlen-bytes; read the array with zarr-python, and write it with a dtype of fixed length`,
     filters,
   );
 }

@@ -104,12 +104,15 @@ function summaryOf(model: ArrayModel): ReadableSummary {
   const isCutByRows = chunkShape.slice(1).every((length, d) => length >= at(shape, d + 1));
   const { order, stages } = leafOf(chain);
   const names = stages.map(({ name }) => name);
-  const codecs = [...(order === undefined ? [] : ["transpose"]), "bytes", ...names];
+  const isVariable = stages[0]?.dataType !== undefined;
+  const codecs = [...(order === undefined ? [] : ["transpose"]), ...(isVariable ? [] : ["bytes"]), ...names];
   const plain = names.includes("shuffle") ? { shuffle: "shuffle" } : {};
   const blosc = stages.find(({ isBlosc }) => isBlosc)?.v3?.["configuration"];
   const settings = (blosc ?? plain) as Pick<ReadableSummary, "cname" | "clevel" | "shuffle" | "typesize">;
   const { clevel, shuffle, typesize } = settings;
-  const cname = settings.cname ?? names.findLast((name) => name !== "shuffle" && !isChecksum(name));
+  const cname =
+    settings.cname ??
+    names.slice(Number(isVariable)).findLast((name) => name !== "shuffle" && !isChecksum(name));
   return {
     nchunks: countChunks(model),
     ...(isCutByRows && !unequal && chunkShape[0] !== undefined ? { chunkLength: chunkShape[0] } : {}),

@@ -255,11 +255,11 @@ function limitsOf(
 ): { readonly limit: number; readonly exact: boolean }[] {
   let limit = nbytes ?? UNKNOWN_LIMIT;
   let exact = nbytes !== undefined;
-  return stages.map(({ fixedOverhead, encodedLength }) => {
+  return stages.map(({ fixedOverhead, encodedLength, mostEncoded }) => {
     const own = { limit: Math.floor(limit), exact };
     if (encodedLength !== undefined) limit = encodedLength(limit);
     else if (fixedOverhead === undefined) {
-      limit = limit * EXPANSION + EXPANSION_BYTES;
+      limit = mostEncoded?.(limit) ?? limit * EXPANSION + EXPANSION_BYTES;
       exact = false;
     } else limit += fixedOverhead;
     return own;

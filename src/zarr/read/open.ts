@@ -90,7 +90,26 @@ async function openV3(
   const document = await readDocument(store, key, options.signal);
   if (document === undefined) return undefined;
   if (isEntryDocument(document)) return openHierarchy(store, path, document, "", options);
-  return makeV3(store, parseDocument(document, path, store.describe(key), options.customCodecs), options);
+  const parse = (each: JsonValue): ArrayModel | GroupModel =>
+    parseDocument(each, path, store.describe(key), options.customCodecs);
+  return makeV3(store, await parseNode(store, document, parse, options), options);
+}
+
+/** Data types of values of variable length, in versions 2 and 3. */
+const VARIABLE = /^(string|(variable_length_)?bytes|\|O)$/;
+
+/** The model of a node; of an array with values of variable length, after its chunks were looked at. */
+async function parseNode<T extends ArrayModel | GroupModel>(
+  store: ReadableStore,
+  document: JsonValue,
+  parse: (document: JsonValue) => T,
+  options: OpenZarrOptions,
+): Promise<T | ArrayModel> {
+  if (!isObject(document)) return parse(document);
+  const { data_type: type = document["dtype"] } = document;
+  if (!VARIABLE.test(String(isObject(type) ? type["name"] : type))) return parse(document);
+  const { variableModel } = await import("./variable.ts");
+  return variableModel(store, document, { ...options, parse });
 }
 
 /** The array; if its damaged chunks are skipped or filled, it is surveyed first. */
@@ -159,8 +178,11 @@ async function openV2Node(
     attributes: await read(V2_DOCUMENTS.attributes),
     name: store.describe(joinKey(path, name)),
   });
-  if (array !== undefined)
-    return openModel(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
+  if (array !== undefined) {
+    const own = await nodeOf(array, V2_DOCUMENTS.array);
+    const parse = (document: JsonValue): ArrayModel => parseV2Array({ ...own, document });
+    return openModel(store, await parseNode(store, array, parse, options), options);
+  }
   const node = await nodeOf(group, V2_DOCUMENTS.group);
   const all = await read(V2_DOCUMENTS.consolidated);
   if (all === undefined)
