@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_959,
   arrow: 837,
   hdf5: 3_037,
-  blosc2: 3_459,
+  blosc2: 3_462,
   tables: 1_755,
   codec2: 1_611,
   pool: 532,

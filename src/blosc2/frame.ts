@@ -96,9 +96,12 @@ export async function readFrame(
     throw read.bad("header_len", `${LEAST} to ${length}`, headerLength);
   const nbytes = read.size64(view, 30, "uncompressed_size");
   const cbytes = read.size64(view, 39, "compressed_size");
-  const [typesize, blockBytes, stored] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
+  const [ofItem, blockBytes, stored] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
   // python-blosc2 4.7 writes -1 if there are no chunks.
   const chunkBytes = nbytes === 0 ? Math.max(0, stored) : stored;
+  // Bytes that are not whole items, alone or in each chunk, are items of one byte.
+  const isWhole = nbytes % ofItem === 0 && (chunkBytes % ofItem === 0 || nbytes <= chunkBytes);
+  const typesize = isWhole || ofItem < 1 ? ofItem : 1;
   if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
   const isSparse = type === 1;
   // A frame whose last row was removed keeps the old cbytes.
