@@ -91,7 +91,7 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
       const { durability } = sideOf(at.side);
       durability.assert();
       const path = existing(at);
-      const file = openPlain(path, { access: fs.constants.O_RDWR });
+      const file = openPlain(path, fs.constants.O_RDWR);
       try {
         change(file);
         await durability.syncFile(path, file, true);

@@ -271,28 +271,17 @@ function readOnce(
 const AT_ONCE = fs.constants.O_NONBLOCK ?? 0;
 const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 
-/** How a file is opened. */
-interface OpenFlags {
-  /** `O_RDONLY` (the default), `O_WRONLY` or `O_RDWR`. */
-  readonly access?: number;
-  /** True for a path that the user named: a link is then followed. */
-  readonly follows?: boolean;
-}
-
 /**
- * Opens a file that exists.
+ * Opens a file that exists, with `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
  *
- * @throws UNSUPPORTED for a pipe, a socket and a device, immediately; UNSAFE_PATH for a link, unless it is to be followed;
- * the system's error if it cannot be opened
+ * @throws UNSUPPORTED for a pipe, a socket and a device, immediately; UNSAFE_PATH for a link; the system's error if it cannot be
+ * opened
  */
-export function openPlain(
-  path: string,
-  { access = fs.constants.O_RDONLY, follows = false }: OpenFlags = {},
-): number {
-  refuseOther(follows ? fs.statSync(path) : fs.lstatSync(path), path);
+export function openPlain(path: string, access: number = fs.constants.O_RDONLY): number {
+  refuseOther(fs.lstatSync(path), path);
   let file: number;
   try {
-    file = fs.openSync(path, access | AT_ONCE | (follows ? 0 : NOT_THROUGH_LINKS));
+    file = fs.openSync(path, access | AT_ONCE | NOT_THROUGH_LINKS);
   } catch (error) {
     if (systemCode(error) === "ENXIO") throw notAFile(path, error); // it became a socket or a pipe meanwhile
     throw error;

@@ -308,11 +308,11 @@ export class FileStore extends FolderReader implements WritableStore {
 
   #openExisting(path: string, access: number): number {
     try {
-      return openPlain(path, { access });
+      return openPlain(path, access);
     } catch (error) {
       if (!isHandleShortage(error)) throw error;
       this.handles.dropAll();
-      return openPlain(path, { access });
+      return openPlain(path, access);
     }
   }
 

@@ -227,8 +227,8 @@ function checkContainer(container: Container): Container {
     throw badContainer(String(name), "name", "must be a word of letters, digits, dots and hyphens", name);
   for (const [field, url] of [["prefix", prefix] as const, ["location", location] as const]) {
     if (url === undefined && field === "location") continue;
-    if (url === undefined || !url.endsWith("/"))
-      throw badContainer(name, field, `must end with "/": ${url}/ is meant`, url);
+    if (url === undefined) throw badContainer(name, field, "is missing", url);
+    if (!url.endsWith("/")) throw badContainer(name, field, `must end with "/": ${url}/ is meant`, url);
     checkLocation(url);
     if (field === "prefix" && /^(?!file:)[a-z0-9+.-]+:\/\/\/?$/.test(url))
       throw badContainer(name, field, "must name a host or a bucket", url);

@@ -127,15 +127,15 @@ export async function openKerchunkParquet(
   const bytes = await store.get(key, options);
   if (bytes === undefined)
     throw new SuperchunkError("NOT_FOUND", "no set of references was found here", { path });
-  let document: { readonly metadata?: unknown; readonly record_size?: unknown };
+  let document: { readonly metadata?: unknown; readonly record_size?: unknown } | null;
   try {
     document = JSON.parse(new TextDecoder().decode(bytes)) as typeof document;
   } catch (cause) {
     throw new SuperchunkError("BAD_FIELD", "this is not JSON", { path, cause });
   }
-  const { metadata } = document;
+  const metadata = document?.metadata;
   if (!isObject(metadata)) throw bad(path, "metadata", "metadata is not an object", metadata);
-  const recordSize = count(document.record_size, path, "record_size");
+  const recordSize = count(document?.record_size, path, "record_size");
   if (recordSize === 0) throw bad(path, "record_size", "record_size is 0", 0);
   return parquetIndex(store, prefix, metadata, recordSize);
 }

@@ -1,0 +1,110 @@
+/** A set of references, or a file of containers, with a wrong member: the error names the file and the member. */
+import { parquetWriteBuffer } from "hyparquet-writer";
+import { expect, test } from "vitest";
+import { parseContainers } from "../../src/references/containers/containers.ts";
+import { openKerchunkParquet, parseKerchunkJson } from "../../src/references/kerchunk/kerchunk-index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+
+const text = (value: string): object => ({ message: expect.stringContaining(value) as string });
+
+test.each([
+  ["{", "BAD_FIELD", "this is not JSON, so no set of references"],
+  ["[]", "BAD_FIELD", "the set of references is not an object"],
+  ['{"refs": 5}', "BAD_FIELD", "refs is not an object"],
+  ['{"version": 1, "refs": {}, "templates": {}}', "UNSUPPORTED", "write them out with fsspec first"],
+  ['{"version": 2, "refs": {}}', "UNSUPPORTED", "references of version 2 are not read"],
+  ['{"version": 1, "refs": {}, "guards": []}', "BAD_FIELD", "guards is not an object"],
+])("%s is %s", (set, code, message) => {
+  expect(() => parseKerchunkJson(set, "set.json")).toThrow(
+    expect.objectContaining({
+      code,
+      details: expect.objectContaining({ path: "set.json" }),
+      ...text(message),
+    }),
+  );
+});
+
+test.each([
+  [5, "a reference is neither text nor [url] nor [url, offset, length]"],
+  [["a", 0], "a reference is neither text nor [url] nor [url, offset, length]"],
+  [[5], "a reference has no address"],
+  [["file:///a", -1, 8], "a count is not a whole number, 0 or more"],
+  [["file:///guarded", 0, 8], "a guard is not a list"],
+])("the reference %j is BAD_FIELD", async (reference, message) => {
+  const set = { version: 1, refs: { "x/0": reference }, guards: { "file:///guarded": 5 } };
+  const found = parseKerchunkJson(JSON.stringify(set), "set.json").find("x/0");
+  await expect(found).rejects.toMatchObject({ code: "BAD_FIELD", ...text(message) });
+});
+
+const ZARRAY = { shape: [4], chunks: [1] };
+async function parquetSet(metadata: string, files: Record<string, unknown[]> = {}) {
+  const store = new MemoryStore();
+  await store.put("set/.zmetadata", new TextEncoder().encode(metadata));
+  for (const [name, paths] of Object.entries(files)) {
+    const columnData = [
+      { name: "path", data: paths, type: "STRING" as const },
+      { name: "offset", data: BigInt64Array.from(paths, () => 0n), type: "INT64" as const },
+      { name: "size", data: BigInt64Array.from(paths, () => -8n), type: "INT64" as const },
+    ];
+    await store.put(`set/${name}`, new Uint8Array(parquetWriteBuffer({ columnData })));
+  }
+  return openKerchunkParquet(store, "set");
+}
+
+test.each([
+  ["{", "this is not JSON"],
+  ["null", "metadata is not an object"],
+  ['{"metadata": []}', "metadata is not an object"],
+  ['{"metadata": {}}', "a count is not a whole number"],
+  ['{"metadata": {}, "record_size": 0}', "record_size is 0"],
+])("a .zmetadata of %s is BAD_FIELD", async (metadata, message) => {
+  const opening = parquetSet(metadata);
+  await expect(opening).rejects.toMatchObject({
+    details: { path: "memory:set/.zmetadata" },
+    ...text(message),
+  });
+});
+
+test("files of rows that are missing, short or wrong are named", async () => {
+  const metadata = JSON.stringify({ metadata: { "x/.zarray": ZARRAY }, record_size: 2 });
+  const set = await parquetSet(metadata, { "x/refs.0.parq": ["file:///a"] });
+  await expect(set.find("x/0")).rejects.toMatchObject({ code: "BAD_FIELD", details: { field: "size" } });
+  await expect(set.find("x/1")).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    details: { path: "memory:set/x/refs.0.parq", field: "rows" },
+  });
+  await expect(set.find("x/2")).rejects.toMatchObject({
+    code: "INCOMPLETE",
+    details: { path: "memory:set/x/refs.1.parq" },
+  });
+});
+
+const HEAD = '"format": "superchunk-containers", "version": 1';
+test.each([
+  ["null", "BAD_FIELD", 'format is not "superchunk-containers"'],
+  ['{"format": "superchunk-containers", "version": 9}', "UNSUPPORTED", "use a newer superchunk"],
+  [`{${HEAD}}`, "BAD_FIELD", "containers is not a list"],
+  [`{${HEAD}, "containers": [5]}`, "BAD_FIELD", "has an entry that is not an object"],
+  [`{${HEAD}, "containers": [{"name": "a", "key": "x"}]}`, "BAD_FIELD", "secrets have no place here"],
+  [`{${HEAD}, "containers": [{"name": 5}]}`, "BAD_FIELD", "name has the wrong type"],
+  [`{${HEAD}, "containers": [{"name": "a"}]}`, "BAD_FIELD", "prefix is missing"],
+  [`{${HEAD}, "containers": [{"name": "a", "prefix": "s3://b"}]}`, "BAD_FIELD", "s3://b/ is meant"],
+  [
+    `{${HEAD}, "containers": [{"name": "a", "prefix": "s3:///"}]}`,
+    "BAD_FIELD",
+    "must name a host or a bucket",
+  ],
+  [
+    `{${HEAD}, "containers": [], "sources": [{"location": "a"}]}`,
+    "BAD_FIELD",
+    "sources is not a list of objects",
+  ],
+])("a containers file of %s is %s", (file, code, message) => {
+  expect(() => parseContainers(file, "set.containers.json")).toThrow(
+    expect.objectContaining({
+      code,
+      details: expect.objectContaining({ path: "set.containers.json" }),
+      ...text(message),
+    }),
+  );
+});
