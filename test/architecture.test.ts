@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_611,
   pool: 532,
   scan: 2_123,
-  plan: 2_549,
+  plan: 2_552,
   queue: 601,
   page: 5_645,
   places: 854,

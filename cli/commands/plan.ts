@@ -258,6 +258,8 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
   const none =
     "nothing to do: this share has no tasks, or the plan is finished, or another conversion has made what is there";
   await context.out.line(units === 0 ? none : words.join(", "));
+  if (done + kept + failed < units)
+    context.message("stopped: another process has finished the plan in the meantime");
 }
 
 export function addWork(program: Command, context: Context): void {

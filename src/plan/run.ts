@@ -104,6 +104,7 @@ export class Share {
   #done = 0;
   #nbytes = 0;
   #total = 0;
+  #isOver = false; // true once others have finished the plan
 
   constructor(job: Opened, settings: ShareOptions) {
     const { store, plan, target, receipts } = job;
@@ -213,7 +214,7 @@ export class Share {
   /** Units in order, so that a source is opened once for all its tasks. */
   async *#steps(todo: Uint32Array): AsyncGenerator<Step> {
     const { units } = this.#job;
-    for (let first = 0; first < todo.length; ) {
+    for (let first = 0; first < todo.length && !this.#isOver; ) {
       const { source, task } = units.place(at(todo, first));
       const { end: limit } = units.of(source);
       let end = first;
@@ -234,6 +235,7 @@ export class Share {
       let unit = units.of(source).first;
       for (const [array, each] of run.arrays.entries())
         for (const task of await orderedTasks(each, signal)) {
+          if (this.#isOver) return;
           if (unit === own[next]) {
             yield { unit, source, task, array };
             next++;
@@ -432,7 +434,8 @@ export class Share {
 
   /** Called after receipts were written: a process believed dead may have done so after the plan was finished. */
   async #leaveNothing(): Promise<void> {
-    if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
+    this.#isOver = (await this.#job.store.stat(this.#job.record)) === undefined;
+    if (this.#isOver) await removeReceipts(this.#job);
   }
 }
 

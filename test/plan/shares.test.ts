@@ -324,6 +324,26 @@ it("a process that resumes writing receipts after the plan was finished leaves n
   expect(await objectsOf(target)).toEqual(await straight(source));
 });
 
+it("a process that goes on after others finished the plan stops once it notices", async () => {
+  const source = await makeTree();
+  const target = new MemoryStore();
+  const job = await planOf(source, target);
+  vi.useFakeTimers({ toFake: ["Date"] });
+  try {
+    const { store, goOn } = holdPuts(target, (key) => key.endsWith("/c/0"));
+    const zombie = runShared({ ...job, destination: { store, path: "out" } }, { worker: "zombie", jobs: 1 });
+    await runShared(job, { worker: "other" });
+    await finishShared(job);
+    vi.setSystemTime(Date.now() + 60_000);
+    goOn();
+    const { done, units } = await zombie;
+    expect(done).toBeLessThan(units / 2);
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(await objectsOf(target)).toEqual(await straight(source));
+});
+
 it("a process whose tasks take long reports, and one that was killed is silent", async () => {
   const target = new MemoryStore();
   const job = await planOf(await makeArray(), target, ARRAY_OPTIONS);
