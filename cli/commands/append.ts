@@ -115,7 +115,7 @@ async function append(
     }
     const [input] = inputs;
     if (input === undefined || inputs.length > 1)
-      throw wrongUse("input", "one input is appended at a time, but for the columns of a table", {
+      throw wrongUse("input", "one input is appended at a time, except for the columns of a table", {
         expected: 1,
         found: inputs.length,
       });

@@ -222,7 +222,7 @@ function checkValues(array: SetTarget, extents: readonly Extent[], input: Input)
 
 function otherNumber({ name, size }: Input, wanted: number, itemSize: number): SuperchunkError {
   const expected = wanted / itemSize;
-  return wrongUse("values", `there are not as many values as are selected: ${expected}, or one for all`, {
+  return wrongUse("values", `expected ${expected} values, as many as are selected, or one for all`, {
     path: name,
     expected,
     ...(size === undefined ? {} : { found: size / itemSize }),

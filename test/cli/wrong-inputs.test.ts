@@ -115,3 +115,46 @@ it("a folder of other files is never overwritten by Zarr, and no message says th
   }
   expect(readdirSync(at("mine"))).toEqual(["keep.txt"]);
 });
+
+it("options that do not belong together, and inputs that do not fit, say what to do, and change nothing", async () => {
+  const array = at("array");
+  const { bytes } = await runCli(["cat", array, "--head", "2", "--format", "npy"]);
+  writeFileSync(at("two.npy"), bytes);
+  writeFileSync(at("raw"), "123");
+  expect((await runCli(["compress", at("raw"), at("raw.blp")])).code).toBe(0);
+  const table = ["create", at("table"), "--as", "ctable", "--dtype", '[["a", "<f8"], ["b", "<i4"]]'];
+  expect((await runCli([...table, "--shape", "2"])).code).toBe(0);
+  const before = readdirSync(folder).sort();
+  for (const [argv, code, text] of [
+    [["append", array, at("two.npy"), at("two.npy")], 2, "one input is appended at a time"],
+    [["append", "https://example.org/a.blp", at("raw")], 1, "nothing can be written to http(s):// addresses"],
+    [["append", at("table"), at("two.npy")], 2, "or from NAME=FILE for each column"],
+    [["append", at("table"), `a=${at("raw")}`, "b"], 2, "is not NAME=FILE"],
+    [["cat", array, "--format", "arrow", "--slice", "0:2"], 2, "choose rows with --where and --head"],
+    [["cat", at("raw.blp"), "--format", "csv", "--where", "a > 1"], 2, "these are plain bytes"],
+    [["compact", array, "--to", "cold"], 2, "--to is for --move-older-than"],
+    [["compress", at("array"), at("out.blp")], 2, "the input is a folder; give a file"],
+    [["convert", array, array, at("t.zr3"), "--to", "zarr3-transformer"], 2, "takes one archive at a time"],
+    [
+      ["convert", array, at("b.npy"), "--shard-size", "1M"],
+      2,
+      "--shard-size is for --to zarr, not for --to npy",
+    ],
+    [["create", at("b"), "--from", at("raw")], 2, "raw bytes need --dtype"],
+    [["create", at("b"), "--from", at("two.npy"), "--shape", "2"], 2, "a .npy file has its own shape"],
+    [["plan", array, at("b.zarr"), "-o", at("p.json"), "--holes", "fill"], 2, "--holes is for --for repair"],
+    [["plan", array, "-o", at("p.json"), "--for", "verify"], 2, "and where the result goes"],
+    [["repair", array, at("b"), "--discard"], 2, "--discard belongs to --in-place"],
+    [
+      ["set", array, "--slice", "0:3", at("raw"), "--bytes"],
+      2,
+      "expected 3 values, as many as are selected, or one for all",
+    ],
+    [["verify", array, "--resume"], 2, "give --report too"],
+    [["virtualize", array], 2, "superchunk virtualize SRC... DST"],
+  ] as const) {
+    const failed = await runCli(argv);
+    expect([argv[0], failed.code, failed.err]).toEqual([argv[0], code, expect.stringContaining(text)]);
+  }
+  expect(readdirSync(folder).sort()).toEqual(before);
+});

@@ -394,7 +394,7 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   }
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "Zarr v3 has no words for the fill value; write all chunks, and set another one",
+    "Zarr v3 has no form for this fill value; write all chunks, and set another one",
     { path, field: "fill_value", found: array.fillValue },
   );
 }

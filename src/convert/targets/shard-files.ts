@@ -78,7 +78,7 @@ export async function* readShardChunks(
     if (bytes === undefined || bytes.length !== length)
       throw new SuperchunkError(
         "TRUNCATED",
-        `${length} bytes are asked for from byte ${start}, but ${bytes?.length ?? 0} came`,
+        `expected ${length} bytes from byte ${start} on, found ${bytes?.length ?? 0}`,
         { path, offset: start, expected: length, found: bytes?.length ?? 0 },
       );
     for (const { offset, nbytes } of run) yield bytes.subarray(offset - start, offset - start + nbytes);
