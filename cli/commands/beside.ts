@@ -19,14 +19,16 @@ export function addConsolidate(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-Groups below it that have consolidated metadata are updated too.
+Groups below it that have consolidated metadata are updated too, and groups
+that are missing above other nodes are created.
 
 Example:
   superchunk consolidate bundles.zarr`,
     )
     .action(async (group: string, flags: { readonly json?: boolean }) => {
-      const { nodes, changed } = await consolidate(group, { signal: context.signal });
-      if (flags.json === true) return context.json({ path: group, nodes, changed });
+      const { nodes, changed, made } = await consolidate(group, { signal: context.signal });
+      if (flags.json === true) return context.json({ path: group, nodes, changed, made });
+      for (const name of made) context.message(`note: ${group}/${name}: created the missing Zarr group`);
       const what =
         changed.length === 0 ? "were right already" : `changed in ${formatPlural(changed.length, "group")}`;
       await context.out.line(`${printable(group)}: ${formatPlural(nodes, "node")}; metadata ${what}`);

@@ -35,7 +35,7 @@ import {
   wrongUse,
 } from "../failure.ts";
 import { filesFromOption, readFilesFrom } from "../input/input.ts";
-import { allowOption, behindText, closing, mayBeReferences } from "../input/opening.ts";
+import { allowOption, behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
@@ -270,18 +270,19 @@ async function verifyLinkedPath(path: string, context: Context): Promise<Outcome
   return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
 }
 
-/** Outcome for a set of references that is older than a change of its sources; undefined for others. */
+/** Outcome for a set of references, or the metadata of a Zarr group, that are older than a change; undefined for others. */
 async function verifySources(
   path: string,
   allow: readonly string[] | undefined,
   { signal }: Context,
 ): Promise<Outcome | undefined> {
-  if (!mayBeReferences(path)) return undefined;
-  const changed = await changedSources(path, { allow, signal });
-  if (changed.length === 0) return undefined;
-  const finding: Finding = { severity: "warning", code: "BEHIND", message: behindText(changed) };
+  const isSet = mayBeReferences(path);
+  const changed = isSet ? await changedSources(path, { allow, signal }) : [];
+  const message = isSet ? behindText(changed) : await behindMetadata(path, signal);
+  if (message === undefined || (isSet && changed.length === 0)) return undefined;
+  const finding: Finding = { severity: "warning", code: "BEHIND", message };
   const report = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [finding] };
-  return { path, dialect: "references", report, error: undefined };
+  return { path, dialect: isSet ? "references" : "zarr3", report, error: undefined };
 }
 
 async function verifyOne(

@@ -3,16 +3,17 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
-import type {
-  Archive,
-  BytesArchive,
-  OpenAnyOptions,
-  Readable,
-  ReadableArray,
-  ReadableTable,
-  SuperchunkError,
+import {
+  type Archive,
+  type BytesArchive,
+  isSuperchunkError,
+  type OpenAnyOptions,
+  type Readable,
+  type ReadableArray,
+  type ReadableTable,
+  type SuperchunkError,
 } from "../../src/index.ts";
-import { open } from "../../src/node/index.ts";
+import { consolidate, open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
 import { wrongUse } from "../failure.ts";
 
@@ -91,6 +92,29 @@ export function behindText(changed: readonly string[]): string {
   const [first = ""] = changed;
   const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
   return `the references are out of date: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
+}
+
+/** The warning for a Zarr group on this machine below which other readers do not find all nodes; undefined for anything else. */
+export async function behindMetadata(path: string, signal: AbortSignal): Promise<string | undefined> {
+  if (!(await isFolder(path))) return undefined;
+  try {
+    const { changed, made } = await consolidate(path, { signal, dryRun: true });
+    const nameOf = (group: string): string => (group === "" ? path : join(path, group));
+    const found = [
+      ...made.map((group) => `${nameOf(group)} has no zarr.json`),
+      ...changed.map(
+        (group) => `the consolidated metadata of ${nameOf(group)} do not list the nodes that are there`,
+      ),
+    ];
+    const others = found.length > 1 ? `, and ${found.length - 1} more` : "";
+    return (
+      found[0] && `${found[0]}${others}; other readers do not find all nodes until "superchunk consolidate"`
+    );
+  } catch (error) {
+    // Not a group of Zarr v3, or unreadable, which the rest of the report says.
+    if (!isSuperchunkError(error)) throw error;
+    return undefined;
+  }
 }
 
 /** True for a folder that is a set of references (Parquet form of kerchunk, or an Icechunk repository), or is inside of a kerchunk set. */

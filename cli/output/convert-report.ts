@@ -217,13 +217,21 @@ export async function printPlans(
   let list: JsonArray | undefined;
   for await (const entry of entries) {
     noteEntry(entry, context);
-    const isOne = entry.node === "" && entry.plan !== undefined && list === undefined;
+    const { plan, notes, missingGroups } = entry;
+    if (flags.json !== true)
+      for (const group of missingGroups ?? [])
+        context.message(`note: ${group}: the missing Zarr group will be created`);
+    const isOne = entry.node === "" && plan !== undefined && list === undefined;
     if (!isOne && flags.json === true) {
       list ??= new JsonArray(context.out);
       await list.add(entry);
-    } else if (!isOne || entry.plan === undefined) await context.out.line(planLine(entry));
-    else if (flags.json === true) await context.json(entry.plan);
-    else await printPlan(entry.plan, context);
+    } else if (!isOne || plan === undefined) await context.out.line(planLine(entry));
+    else if (flags.json === true)
+      await context.json({ ...plan, notes, ...(missingGroups && { missingGroups }) });
+    else {
+      for (const note of notes) context.message(`note: ${note}`);
+      await printPlan(plan, context);
+    }
   }
   await list?.end();
 }

@@ -254,6 +254,8 @@ export interface PlanEntry {
   readonly node: string;
   readonly notes: readonly string[];
   readonly plan?: ConversionPlan;
+  /** On the first entry: the groups above the destination that will be created, if there are any. */
+  readonly missingGroups?: readonly string[];
   readonly code?: ErrorCode;
   readonly message?: string;
 }

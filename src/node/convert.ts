@@ -65,17 +65,14 @@ export async function convert(
     const target = locateDestination(destination, options);
     return closing(target.store, async () => {
       const above = await membershipOf(destination, options);
-      const isInGroup = above !== undefined;
+      const placed = { ...target, isInGroup: above !== undefined };
       const encoder = options.encoder ?? encoderOf(options);
       // Helper threads do not know which places may be read.
       const isAlone = "kind" in source || options.allow !== undefined || options.openPlace !== undefined;
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
-      const result = await convertWith(source, { ...target, isInGroup }, settings, helpers).finally(() =>
-        helpers?.end(),
-      );
-      return above === undefined ? result : { ...result, notes: [...result.notes, ...(await above.join())] };
+      return convertWith(source, placed, settings, helpers, above?.join).finally(() => helpers?.end());
     });
   });
 }
@@ -91,11 +88,13 @@ export async function* planConversion(
   try {
     const { path, store } = locateDestination(destination, options);
     await store.close?.();
-    yield* planIn(
-      source,
-      { path, isInGroup: (await membershipOf(destination, options)) !== undefined },
-      { ...options, openPlace: options.openPlace ?? placeOpener(options) },
-    );
+    const above = await membershipOf(destination, options);
+    const settings = { ...options, openPlace: options.openPlace ?? placeOpener(options) };
+    let missing = above?.missing ?? [];
+    for await (const entry of planIn(source, { path, isInGroup: above !== undefined }, settings)) {
+      yield missing.length === 0 ? entry : { ...entry, missingGroups: missing };
+      missing = [];
+    }
   } finally {
     await close();
   }

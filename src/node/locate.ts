@@ -14,6 +14,7 @@ import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import {
+  type ConsolidateOptions,
   type Consolidation,
   consolidateGroup,
   findHierarchy,
@@ -283,6 +284,8 @@ const LONGEST_WAIT_MS = 100;
 
 /** A place that will be a node of an existing hierarchy. */
 export interface Membership {
+  /** Names of the groups above that do not exist yet. */
+  readonly missing: readonly string[];
   /**
    * Creates the missing groups above, and adds the node to the consolidated metadata of all groups above. Resolves with notes
    * for the user.
@@ -299,9 +302,11 @@ export async function findMembership(
   options: StoreOptions = {},
 ): Promise<Membership | undefined> {
   const { store, path } = wholeStore(location);
-  const root = await findHierarchy(store, path, options).finally(() => store.close?.());
-  if (root === undefined) return undefined;
+  const found = await findHierarchy(store, path, options).finally(() => store.close?.());
+  if (found === undefined) return undefined;
+  const { root } = found;
   return {
+    missing: found.missing.map((group) => store.describe(group)),
     join: async () => {
       const change = (): Promise<string[]> => joinHierarchy(store, root, path, options);
       try {
@@ -321,17 +326,20 @@ export async function findMembership(
 
 /**
  * Updates the consolidated metadata of the Zarr v3 group at a path or an address in a bucket to list all nodes below it. Groups below with
- * consolidated metadata are updated too.
+ * consolidated metadata are updated too, and missing groups between the nodes are created. `dryRun` returns what is missing.
  *
  * @throws NOT_FOUND, UNSUPPORTED for an array; CONFLICT for an archive that is a Zarr group as well, or if other writers keep changing it;
  * READ_ONLY, NO_SPACE, IO
  */
-export async function consolidate(location: string, options: StoreOptions = {}): Promise<Consolidation> {
+export async function consolidate(
+  location: string,
+  options: ConsolidateOptions = {},
+): Promise<Consolidation> {
   const { store, path } = locateTarget(location);
   const lock = isBucketAddress(location) ? undefined : join(resolve(location), LOCK);
   return closing(store, async () => {
-    // Without a node there is nothing to lock, and no folder is created.
-    if ((await store.stat("zarr.json", options)) === undefined)
+    // Without a node or a change there is nothing to lock, and no folder is created.
+    if (options.dryRun === true || (await store.stat("zarr.json", options)) === undefined)
       return await consolidateGroup(store, path, options);
     return await inTurn(lock, () => consolidateGroup(store, path, options), options.signal);
   });

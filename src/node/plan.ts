@@ -483,13 +483,11 @@ export function finish(
       };
     }
     const encoder = options.encoder ?? encoderOf(options);
-    const result = await finishShared(job, { signal, onProgress, encoder, withoutFailed });
-    if (result === undefined) return undefined;
     const { plan: made } = job;
-    const { to } = unpackOptions(made.options);
-    const above = await membershipOf(made.to, { to, signal });
-    const notes = above === undefined ? [] : await above.join();
-    return { ...result, plan: made, notes: [...result.notes, ...notes] };
+    const above = await membershipOf(made.to, { to: unpackOptions(made.options).to, signal });
+    const settings = { signal, onProgress, encoder, withoutFailed, join: above?.join };
+    const result = await finishShared(job, settings);
+    return result && { ...result, plan: made };
   });
 }
 

@@ -58,6 +58,9 @@ export interface FinishOptions extends Pick<ConvertOptions, "signal" | "onProgre
   readonly withoutFailed?: boolean | undefined;
 }
 
+/** `join` makes the result known to groups above it, and resolves with notes. */
+type FinishSettings = FinishOptions & { readonly join?: (() => Promise<readonly string[]>) | undefined };
+
 /**
  * Ends a plan: checks that every unit has its receipt and every object its size, compares values if the plan asks for it, and
  * publishes the remaining documents, the root's last. It can be killed at any point and run again; undefined if everything was
@@ -67,7 +70,7 @@ export interface FinishOptions extends Pick<ConvertOptions, "signal" | "onProgre
  */
 export async function finishShared(
   shared: SharedJob,
-  options: FinishOptions = {},
+  options: FinishSettings = {},
 ): Promise<SharedResult | undefined> {
   for (let tries = 1; tries < TRIES; tries++)
     try {
@@ -81,7 +84,7 @@ export async function finishShared(
 
 async function finishOnce(
   shared: SharedJob,
-  { withoutFailed = false, ...options }: FinishOptions,
+  { withoutFailed = false, join, ...options }: FinishSettings,
 ): Promise<SharedResult | undefined> {
   const started = performance.now();
   const job = openJob(shared, options);
@@ -104,10 +107,11 @@ async function finishOnce(
   }
   for (const index of plan.sources.keys()) await end.finishSource(index);
   const result = await end.publishRoot((performance.now() - started) / 1000);
+  const notes = (await join?.()) ?? [];
   await end.removeLeftovers();
   await putRecord(job, true);
   await cleanUp(job);
-  return { ...result, damage: end.damage };
+  return { ...result, notes: [...result.notes, ...notes], damage: end.damage };
 }
 
 /** Records that this process begins to write, like one that runs tasks: if it is killed, the next `finish` removes what it had half written. */

@@ -278,3 +278,27 @@ export function checkCount(value: number, field: string, path: string): void {
       { path, field, expected: "a safe integer from 0", found: value },
     );
 }
+
+/** Entries of a folder that are inspected: in a bucket, each thousand is a request. */
+const MOST_ENTRIES_SEEN = 1000;
+/** Files that say nothing about a folder: the lock of a writer that is about to make the group, and what macOS leaves. */
+const PASSING = /^\.(?:.*\.lock|DS_Store)$/;
+
+/** The folders in a folder that may be a group without a document, because it holds no files; undefined for any other. */
+export async function foldersOnly(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<string[] | undefined> {
+  const names: string[] = [];
+  try {
+    for await (const { kind, name } of store.list(folder, { signal })) {
+      if (kind === "folder") names.push(name);
+      else if (!PASSING.test(name)) return undefined;
+      if (names.length > MOST_ENTRIES_SEEN) return undefined;
+    }
+  } catch {
+    return undefined; // a folder that cannot be listed is left alone
+  }
+  return names;
+}

@@ -14,10 +14,11 @@ import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
+import { convertInto, killedJoins, NODE, ROOT } from "../crash/joins.ts";
 import { runAndKill } from "../crash/killed-child.ts";
 import { randomFrom } from "../crash/random.ts";
 import { CHUNKS, chunkOf, ITEMS, itemsOf, roundOf, SHARDS, shardOf } from "../crash/zarr-rounds.ts";
-import { repositoryRoot } from "../fixtures/manifest.ts";
+import { findFixture, repositoryRoot } from "../fixtures/manifest.ts";
 import { openZarrWriter } from "../zarr/writer.ts";
 import type { SuiteContext } from "./suite.ts";
 
@@ -43,6 +44,7 @@ interface Left {
 
 /** Kills writers of every kind, and has what they leave read. */
 export async function proveKilledZarr(context: SuiteContext): Promise<void> {
+  await proveKilledJoins(context);
   const entry = await makeEntry(context.folder);
   for (const mode of MODES) {
     for (const threads of [0, 2]) {
@@ -68,6 +70,37 @@ export async function proveKilledZarr(context: SuiteContext): Promise<void> {
       await rm(root, { recursive: true });
     }
   }
+}
+
+/** What a conversion into a hierarchy leaves if it is killed is a hierarchy: zarr-python reads what the root lists, before and after it is completed. */
+async function proveKilledJoins({ checks, peer, folder }: SuiteContext): Promise<void> {
+  const fixture = findFixture("ctable/bcolz-mixed");
+  const price = fixture.kind === "table" ? fixture.columns["price"] : undefined;
+  for (const [i, image] of (await killedJoins()).entries())
+    for (const isCompleted of [false, true]) {
+      const disk = join(folder, `join-${i}-${isCompleted}`);
+      const store = new FileStore(disk);
+      for (const [key, bytes] of image) await store.put(key, bytes);
+      if (isCompleted) await convertInto(store, { overwrite: true });
+      await store.close();
+      const group = { path: join(disk, ROOT), group: true, use: "listed" };
+      const array = { path: join(disk, NODE, "price"), dtype: "<f8" };
+      const isListed = isCompleted || Buffer.from(image.get(`${ROOT}/zarr.json`) ?? []).includes("a/b/t");
+      const isThere = isCompleted || image.has(`${NODE}/price/zarr.json`);
+      const [listed, values] = (await peer("zarr-python")?.read([group, array])) ?? [];
+      if (values === undefined) return;
+      const label = `a join killed at write ${i + 1}${isCompleted ? ", completed" : ""}`;
+      const members = isListed
+        ? ["a", "a/b", "a/b/t", "a/b/t/id", "a/b/t/name", "a/b/t/price", "first"]
+        : ["first"];
+      checks.equal(`${label}: zarr-python lists`, listed, { kind: "group", members, attrs: {} });
+      if (isThere)
+        checks.values(`${label}: zarr-python reads`, values, {
+          shape: [90],
+          sha256: price?.sha256 ?? "",
+        });
+      else checks.refused(`${label}: zarr-python finds nothing yet`, values);
+    }
 }
 
 /** A program that has all that the loop imports. */

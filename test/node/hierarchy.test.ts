@@ -95,7 +95,7 @@ test("consolidate lists all nodes of a group, and says what it changed", async (
   writeFileSync(join(root, "zarr.json"), JSON.stringify(own));
   const { code, out } = await runCli(["consolidate", root, "--json"]);
   expect(code).toBe(0);
-  expect(JSON.parse(out)).toEqual({ path: root, nodes: 5, changed: [""] });
+  expect(JSON.parse(out)).toEqual({ path: root, nodes: 5, changed: [""], made: [] });
   expect(readFileSync(join(root, "zarr.json"))).toEqual(right);
 });
 

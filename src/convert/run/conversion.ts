@@ -191,7 +191,8 @@ export class Conversion {
     return this.#destination.path ?? "";
   }
 
-  async convert(isTaken: boolean): Promise<void> {
+  /** `join` makes the result known to groups above it; resolves with its notes. */
+  async convert(isTaken: boolean, join?: () => Promise<readonly string[]>): Promise<readonly string[]> {
     const { isHierarchy } = this.#target;
     const { items, isTree } = this.#sources;
     const [item] = items;
@@ -207,7 +208,10 @@ export class Conversion {
       throw error;
     }
     if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
+    // Before the record ends: a run that is killed here can be resumed.
+    const notes = (await join?.()) ?? [];
     await record.end(this.#leftover, isHierarchy ? this.#root : undefined);
+    return notes;
   }
 
   result(seconds: number): ConvertResult {

@@ -59,15 +59,16 @@ export function convert(
   destination: Destination,
   options: ConvertOptions = {},
 ): Promise<ConvertResult> {
-  return convertWith(source, destination, options, undefined);
+  return convertWith(source, destination, options);
 }
 
-/** The same with other threads, which convert a share of very many sources. */
+/** The same with other threads, which convert a share of very many sources; `join` makes the result known to groups above it. */
 export async function convertWith(
   source: ConvertSource,
   destination: Destination,
   options: ConvertOptions,
-  helpers: Helpers | undefined,
+  helpers?: Helpers,
+  join?: () => Promise<readonly string[]>,
 ): Promise<ConvertResult> {
   const started = performance.now();
   const target = targetOf(options.to);
@@ -78,8 +79,9 @@ export async function convertWith(
   if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options);
   const run = new Conversion(target, destination, sources, options, helpers);
-  await run.convert(isTaken);
-  return run.result((performance.now() - started) / 1000);
+  const notes = await run.convert(isTaken, join);
+  const result = run.result((performance.now() - started) / 1000);
+  return { ...result, notes: [...result.notes, ...notes] };
 }
 
 /** Implements the exported `planConversion`. */

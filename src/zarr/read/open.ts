@@ -9,7 +9,7 @@ import { parseDType } from "../../format/dtype.ts";
 import { isObject, parseJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { foldersOnly, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
 import type { V2Node } from "../document/metadata-v2.ts";
@@ -136,18 +136,60 @@ async function makeV3(
     const dtype = parseDType(descr["dtype"] ?? null, store.describe(model.path));
     return openModel(store, { ...shown, dtype, isRaw: true }, options);
   }
-  const { consolidated } = model;
   const access: GroupAccess = {
-    async *members() {
-      if (consolidated !== undefined) {
-        yield* Object.keys(consolidated).filter((name) => !name.includes("/"));
-        return;
-      }
-      yield* foldersWith(store, model.path, [DOCUMENT], options.signal);
-    },
-    open: (name) => openZarr(store, joinKey(model.path, name), options),
+    members: () => membersOf(store, model, options.signal),
+    open: (name) => openMember(store, joinKey(model.path, name), options),
   };
   return new ZarrGroup(store, { ...model, dialect: options.dialect ?? model.dialect }, access);
+}
+
+/** Nodes directly below a group: those that its metadata list, or without a list those in its folder. */
+async function* membersOf(
+  store: ReadableStore,
+  { path, consolidated }: GroupModel,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  if (consolidated !== undefined) {
+    yield* Object.keys(consolidated).filter((name) => !name.includes("/"));
+    return;
+  }
+  for await (const { name, kind } of store.list(path, { signal }))
+    if (kind === "folder" && (await isNode(store, joinKey(path, name), signal))) yield name;
+}
+
+async function isNode(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  return (await hasAny(store, folder, [DOCUMENT], signal)) || (await isBareGroup(store, folder, signal));
+}
+
+/** Opens a node below a group, which may be a group without a document. */
+async function openMember(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup> {
+  try {
+    return await openZarr(store, path, options);
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND") || !(await isBareGroup(store, path, options.signal)))
+      throw error;
+    const document = { zarr_format: 3, node_type: "group" };
+    return makeV3(store, parseDocument(document, path, store.describe(path)), options);
+  }
+}
+
+/** True for a folder that holds no document and no other file, but nodes: zarrita makes no groups above an array. */
+export async function isBareGroup(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  for (const name of (await foldersOnly(store, folder, signal)) ?? [])
+    if (await isNode(store, joinKey(folder, name), signal)) return true;
+  return false;
 }
 
 async function openV2(

@@ -9,9 +9,10 @@ import { SuperchunkError } from "../../errors.ts";
 import { jsonBytes, parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
-import { joinKey, splitKey } from "../../store/key.ts";
+import { foldersOnly, joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
+import { isBareGroup } from "../read/open.ts";
 
 /** A JSON object whose floats stay floats. */
 export type NodeDocument = Readonly<Record<string, JsonInput>>;
@@ -170,6 +171,13 @@ function reasonOf(name: string): string {
     : 'there is an archive in the folder: written as Zarr, it would keep its old values. Change the archive itself ("superchunk set", "append", `edit`), whose Zarr view follows where it has one, or write to a copy ("superchunk convert")';
 }
 
+/** The group that a path is in, or will be. */
+interface Hierarchy {
+  readonly root: string;
+  /** Groups from the path to the root that have no document. */
+  readonly missing: readonly string[];
+}
+
 /**
  * The outermost group that contains a path; undefined if there is none. A folder that does not exist, or has no files in it,
  * may be a group whose document is missing; without any group, the nearest such folder whose name ends in `.zarr` is the root.
@@ -179,9 +187,10 @@ export async function findHierarchy(
   store: WritableStore,
   path: string,
   options: StoreOptions = {},
-): Promise<string | undefined> {
+): Promise<Hierarchy | undefined> {
   let outermost: string | undefined;
   let named: string | undefined;
+  const absent: string[] = [];
   for (let folder = path; folder !== ""; ) {
     folder = splitKey(folder).folder;
     const found = await findDocument(store, folder, options);
@@ -191,28 +200,16 @@ export async function findHierarchy(
         field: "destination",
       });
     if (found !== undefined) outermost = folder;
-    else if (await holdsFiles(store, folder, options)) break;
-    else if (/\.zarr$/i.test(folder)) named ??= folder;
+    else if ((await foldersOnly(store, folder, options.signal)) === undefined) break;
+    else {
+      absent.push(folder);
+      if (/\.zarr$/i.test(folder)) named ??= folder;
+    }
   }
   const root = outermost ?? named;
-  if (root !== undefined) await refuseDual(store, path, options);
-  return root;
-}
-
-/** Entries of a folder above that are inspected: in a bucket, each thousand is a request. */
-const MOST_MEMBERS_SEEN = 1000;
-/** Files that say nothing about a folder: the lock of a writer that is about to make the group, and what macOS leaves. */
-const PASSING = /^\.(?:.*\.lock|DS_Store)$/;
-
-async function holdsFiles(store: WritableStore, folder: string, options: StoreOptions): Promise<boolean> {
-  try {
-    let seen = 0;
-    for await (const { kind, name } of store.list(folder, options))
-      if ((kind !== "folder" && !PASSING.test(name)) || ++seen > MOST_MEMBERS_SEEN) return true;
-  } catch {
-    return true; // a folder that cannot be listed is left alone
-  }
-  return false;
+  if (root === undefined) return undefined;
+  await refuseDual(store, path, options);
+  return { root, missing: absent.filter((folder) => folder.length >= root.length) };
 }
 
 /**
@@ -226,15 +223,15 @@ export async function joinHierarchy(
   path: string,
   options: StoreOptions = {},
 ): Promise<string[]> {
+  const below = new Map<string, NodeDocument>();
+  await collectNodes(store, path, below, options);
   const made: string[] = [];
+  if (below.size === 0) return made;
   const nodes = new Map<string, NodeDocument>();
   const ensure = async (folder: string): Promise<NodeDocument> => {
     const found = await findDocument(store, folder, options);
-    if (found !== undefined) return found.document;
-    const document = { zarr_format: 3, node_type: "group", attributes: {} };
-    await put(store, folder, document, { ifAbsent: true });
-    made.push(folder);
-    return document;
+    if (found === undefined) made.push(folder);
+    return found?.document ?? makeGroup(store, folder);
   };
   for (let { folder } = splitKey(path); folder.length > root.length; { folder } = splitKey(folder))
     nodes.set(folder, await ensure(folder));
@@ -243,8 +240,6 @@ export async function joinHierarchy(
     await consolidateGroup(store, root, options);
     return made;
   }
-  const below = new Map<string, NodeDocument>();
-  await collectNodes(store, path, below, options);
   const change = (copies: Map<string, JsonInput>, name: string): void => {
     const above = path.slice(0, path.length - name.length);
     dropCopies(copies, name);
@@ -258,20 +253,32 @@ export async function joinHierarchy(
   return made;
 }
 
-/** Adds the documents of a node and of everything below it, by path. */
+const EMPTY_GROUP: NodeDocument = { zarr_format: 3, node_type: "group", attributes: {} };
+
+async function makeGroup(store: WritableStore, path: string): Promise<NodeDocument> {
+  await put(store, path, EMPTY_GROUP, { ifAbsent: true });
+  return EMPTY_GROUP;
+}
+
+/** Adds the documents of a node and of everything below it, by path. `make` creates the groups that are missing among them. */
 async function collectNodes(
   store: WritableStore,
   path: string,
   into: Map<string, NodeDocument>,
   options: StoreOptions,
+  make?: (path: string) => Promise<NodeDocument>,
 ): Promise<void> {
-  options.signal?.throwIfAborted();
-  const found = await findDocument(store, path, options);
-  if (found === undefined) return;
-  into.set(path, found.document);
-  if (found.document["node_type"] !== "group") return;
+  const { signal } = options;
+  signal?.throwIfAborted();
+  let document = (await findDocument(store, path, options))?.document;
+  if (document === undefined) {
+    if (make === undefined || !(await isBareGroup(store, path, signal))) return;
+    document = await make(path);
+  }
+  into.set(path, document);
+  if (document["node_type"] !== "group") return;
   for await (const { name, kind } of store.list(path, options))
-    if (kind === "folder") await collectNodes(store, joinKey(path, name), into, options);
+    if (kind === "folder") await collectNodes(store, joinKey(path, name), into, options, make);
 }
 
 /** A document as consolidated metadata repeat it: a group gets an empty list. */
@@ -281,23 +288,32 @@ function copyOf(document: NodeDocument): NodeDocument {
   return { ...own, consolidated_metadata: { kind: "inline", must_understand: false, metadata: {} } };
 }
 
-/** What {@link consolidateGroup} did. */
+/** What {@link consolidateGroup} did, or would do. */
 export interface Consolidation {
   /** Nodes that the group's metadata list now. */
   readonly nodes: number;
   /** Groups whose metadata were changed: the requested one, and those below that list their nodes too. */
   readonly changed: readonly string[];
+  /** Groups that were created, because there were nodes below them. */
+  readonly made: readonly string[];
+}
+
+/** Options of {@link consolidateGroup}. */
+export interface ConsolidateOptions extends StoreOptions {
+  /** Changes nothing, and returns as `changed` the groups whose metadata list other nodes than there are. */
+  readonly dryRun?: boolean | undefined;
 }
 
 /**
- * Lists all nodes below a Zarr v3 group in its consolidated metadata, and likewise in those of groups below that have any.
+ * Lists all nodes below a Zarr v3 group in its consolidated metadata, and likewise in those of groups below that have any. Creates groups
+ * that are missing between them.
  * @throws NOT_FOUND without a Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
  * archive that is also a Zarr group
  */
 export async function consolidateGroup(
   store: WritableStore,
   path: string,
-  options: StoreOptions = {},
+  { dryRun = false, ...options }: ConsolidateOptions = {},
 ): Promise<Consolidation> {
   await refuseDual(store, path, options);
   const { document } = await readDocument(store, path, options);
@@ -307,10 +323,14 @@ export async function consolidateGroup(
       field: "node_type",
     });
   const nodes = new Map<string, NodeDocument>();
-  await collectNodes(store, path, nodes, options);
-  const changed: string[] = [];
+  const [changed, made]: [string[], string[]] = [[], []];
+  await collectNodes(store, path, nodes, options, async (group) => {
+    made.push(group);
+    return dryRun ? EMPTY_GROUP : makeGroup(store, group);
+  });
   for (const [group, own] of [...nodes].reverse()) {
-    if (group !== path && !isObject(own["consolidated_metadata"])) continue;
+    const stored = own["consolidated_metadata"];
+    if ((dryRun || group !== path) && !isObject(stored)) continue;
     const prefix = group === "" ? "" : `${group}/`;
     const metadata = Object.fromEntries(
       [...nodes]
@@ -319,10 +339,20 @@ export async function consolidateGroup(
         .map(([node, each]) => [node.slice(prefix.length), copyOf(each)]),
     );
     const consolidated = { kind: "inline", must_understand: false, metadata };
-    if (stringifyJson(own["consolidated_metadata"] ?? null) === stringifyJson(consolidated)) continue;
+    const isRight = dryRun
+      ? namesIn(stored) === namesIn(consolidated)
+      : stringifyJson(stored ?? null) === stringifyJson(consolidated);
+    if (isRight) continue;
+    changed.push(group);
+    if (dryRun) continue;
     const { version } = await readDocument(store, group, options);
     await put(store, group, { ...own, consolidated_metadata: consolidated }, { ifVersion: version });
-    changed.push(group);
   }
-  return { nodes: nodes.size - 1, changed };
+  return { nodes: nodes.size - 1, changed, made };
+}
+
+/** The nodes that consolidated metadata list, as one text. */
+function namesIn(consolidated: JsonInput | undefined): string {
+  const metadata = isObject(consolidated) ? consolidated["metadata"] : undefined;
+  return stringifyJson(isObject(metadata) ? Object.keys(metadata).sort() : []);
 }

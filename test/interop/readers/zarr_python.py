@@ -21,7 +21,7 @@ def read(job):
     if job.get("make") == "zarr":
         return write_array(job)
     if job.get("group"):
-        return read_group(job["path"])
+        return read_group(job["path"], (True,) if job.get("use") == "listed" else (True, False))
     if job.get("fields"):
         return describe(join_fields(job, lambda path: open_array(path)[...]), job)
     array = open_array(job["path"])
@@ -47,10 +47,10 @@ def open_array(path, mode="r"):
     return array
 
 
-def read_group(path):
-    """A group with all that is below it, as its consolidated metadata tell it, and as its folders do."""
+def read_group(path, ways):
+    """A group with all that is below it, as its consolidated metadata tell it, and (unless only these are used) as its folders do."""
     answer = None
-    for consolidated in (True, False):
+    for consolidated in ways:
         group = zarr.open_group(path, mode="r", use_consolidated=consolidated)
         found = {"members": sorted(name for name, _ in group.members(max_depth=None)), "attrs": dict(group.attrs)}
         if answer is not None and found != answer:
