@@ -9,6 +9,7 @@ import { decodeHeader, prepareEncode } from "../codec/index.ts";
 import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";
 import type { Column } from "../convert/sources/columns.ts";
+import { type ListedChunk, storedBytes } from "../convert/sources/offered-chunks.ts";
 import { type ColumnFormat, noteLost, type PieceContext } from "../convert/targets/column-target.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
@@ -22,9 +23,6 @@ import { cutBlock, positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
 import { openBlosc2 } from "./open.ts";
 import { DIMENSIONS } from "./zarr-view.ts";
-
-/** Inner chunks of a shard are read together if the gaps between them have at most this many bytes. */
-const MOST_GAP = 64 << 10;
 
 /** `.b2nd` files. */
 export const B2ND: ColumnFormat = {
@@ -275,47 +273,18 @@ function repeated(item: Uint8Array, length: number): Uint8Array {
   return out;
 }
 
-/** Reads inner chunks; those that are near one another in one object are read together. */
+/** The stored bytes of inner chunks, or of a chunk; undefined for those that are not stored. */
 async function readMembers(
-  { store }: ZarrArray,
+  array: ZarrArray,
   members: readonly (ZarrChunk | undefined)[],
   signal: AbortSignal | undefined,
 ): Promise<(Uint8Array | undefined)[]> {
-  const out: (Uint8Array | undefined)[] = members.map(() => undefined);
+  const found = new Map<ListedChunk, Uint8Array>();
   const stored = members
-    .flatMap((chunk, i) => (chunk === undefined ? [] : [{ chunk, i }]))
-    .sort((a, b) =>
-      a.chunk.key === b.chunk.key ? a.chunk.offset - b.chunk.offset : a.chunk.key < b.chunk.key ? -1 : 1,
-    );
-  for (let first = 0; first < stored.length; ) {
-    const { key, offset, version } = at(stored, first).chunk;
-    let end = first;
-    let stop = offset;
-    while (end < stored.length) {
-      const { chunk } = at(stored, end);
-      if (chunk.key !== key || chunk.offset < stop || chunk.offset - stop > MOST_GAP) break;
-      stop = chunk.offset + chunk.ctbytes;
-      end++;
-    }
-    if (end === first)
-      throw new SuperchunkError("BAD_FIELD", "chunks of the shard overlap", {
-        path: store.describe(key),
-        offset,
-      });
-    const length = stop - offset;
-    const bytes = await store.getRange(key, { offset, length }, { signal });
-    const isSame = store.pinsVersions === true || (await store.stat(key, { signal }))?.version === version;
-    if (bytes?.length !== length || !isSame)
-      throw new SuperchunkError("STALE", "the object was replaced while its chunks were read; read again", {
-        path: store.describe(key),
-        offset,
-      });
-    for (; first < end; first++) {
-      const { chunk, i } = at(stored, first);
-      out[i] = bytes.subarray(chunk.offset - offset, chunk.offset - offset + chunk.ctbytes);
-    }
-  }
-  return out;
+    .filter((chunk) => chunk !== undefined)
+    .sort((a, b) => (a.key === b.key ? a.offset - b.offset : a.key < b.key ? -1 : 1));
+  for await (const { chunk, bytes } of storedBytes(array, stored, signal)) found.set(chunk, bytes);
+  return members.map((chunk) => chunk && found.get(chunk));
 }
 
 /** Encodes chunks from values. Each block is first a Blosc1 chunk, which threads can encode. */

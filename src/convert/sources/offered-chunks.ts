@@ -236,15 +236,21 @@ export function zarrTypesize({ itemSize }: DType): number {
 }
 
 /** What is kept of every chunk of an array, which can have millions. */
-type ListedChunk = Pick<ZarrChunk, "index" | "key" | "offset" | "ctbytes" | "nbytes" | "slot" | "version">;
+export type ListedChunk = Pick<
+  ZarrChunk,
+  "index" | "key" | "offset" | "ctbytes" | "nbytes" | "slot" | "version"
+>;
 
 interface StoredBytes {
   readonly chunk: ListedChunk;
   readonly bytes: Uint8Array;
 }
 
-/** The stored chunks that have rows, in order; reads the next ones while some are processed. */
-async function* storedBytes(
+/**
+ * The bytes of stored chunks, in their order; reads the next ones while some are processed, and those that are near one another in one
+ * object together.
+ */
+export async function* storedBytes(
   array: ZarrArray,
   chunks: Iterable<ListedChunk>,
   signal: AbortSignal | undefined,
