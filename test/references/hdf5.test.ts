@@ -102,12 +102,31 @@ describe("virtualize of HDF5", () => {
       inline: 1 << 20,
     });
     expect(inline).toMatchObject({ virtual: 0, inlined: 6 });
-    await expect(
-      virtualize(join(fixtures, "hdf5/pytables.h5/prices"), `${set}.c.json`, {
-        to: "kerchunk",
-        columns: ["close"],
-      }),
-    ).rejects.toThrow("datasets of HDF5 are referenced whole; leave out");
+    for (const [field, value] of [
+      ["columns", ["close"]],
+      ["portable", true],
+      ["dimensionNames", ["x"]],
+    ] as const)
+      await expect(
+        virtualize(join(fixtures, "hdf5/pytables.h5/prices"), `${set}.c.json`, {
+          to: "kerchunk",
+          [field]: value,
+        }),
+      ).rejects.toMatchObject({
+        code: "BAD_ARGUMENT",
+        details: { field },
+        message: expect.stringContaining(`are referenced whole`),
+      });
+    const pytables = join(fixtures, "hdf5/pytables.h5");
+    const { err } = await runCli(["virtualize", pytables, `${set}.d.json`, "--dimension-names", "x"]);
+    expect(err).toContain("leave out --dimension-names");
+  });
+
+  it("names dimensions after their scales", async () => {
+    const set = join(temporaryFolder(), "scales.json");
+    await virtualize(join(fixtures, "hdf5/scales.h5"), set, { to: "kerchunk" });
+    const { refs } = JSON.parse(await readFile(set, "utf8")) as { refs: Record<string, string> };
+    expect(JSON.parse(refs["g/v/zarr.json"] ?? "")).toMatchObject({ dimension_names: ["x", "y"] });
   });
 
   it("takes several files at once, and does not join them", async () => {

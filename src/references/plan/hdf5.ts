@@ -4,7 +4,6 @@
  * Knows datasets as arrays of Zarr v2, and what readers of Zarr can decode; must not know the forms in which references are written.
  */
 import { planZarrJobs } from "../../convert/plan/zarr-jobs.ts";
-import { noColumns } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -34,7 +33,11 @@ export async function planHdf5References(
 ): Promise<ReferencePlan> {
   const store = root.store as Hdf5Store;
   const { signal, isMember, node = "" } = options;
-  if (options.columns !== undefined) throw noColumns(root, "datasets of HDF5 are referenced whole");
+  for (const field of ["columns", "portable", "dimensionNames"] as const)
+    if (options[field] !== undefined) {
+      const summary = `datasets of HDF5 are referenced whole, with their types and the names of their scales; leave out {${field}}`;
+      throw new SuperchunkError("BAD_ARGUMENT", summary, { path: store.describe(root.path), field });
+    }
   const jobs = await planZarrJobs(root, { recode: false, signal, isMember, codecsOf });
   const left = jobs.failed.map(({ path, source, error }) => ({ node: joinKey(node, path), source, error }));
   const arrays: Hdf5Array[] = [];
