@@ -91,7 +91,8 @@ async function append(
   flags: FileFlags & FolderFlags,
   context: Context,
 ): Promise<void> {
-  checkWritable(path);
+  if (/^https?:\/\//i.test(path))
+    throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
   const found = await findAt(path, { signal: context.signal, allow: context.allow });
   if (found.node !== undefined) {
     const [input = "", ...more] = inputs;
@@ -145,12 +146,6 @@ async function keepIndex(path: string, context: Context): Promise<void> {
     if (!isSuperchunkError(error)) throw error;
     context.message(`the rows are appended, but the index could not be brought up to date: ${error.message}`);
   }
-}
-
-/** Refuses addresses that cannot be written to. Throws `READ_ONLY`. */
-function checkWritable(path: string): void {
-  if (/^https?:\/\//i.test(path))
-    throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
 }
 
 // Arrays and tables that are folders.

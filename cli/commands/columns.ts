@@ -201,11 +201,9 @@ async function changeColumns(
   if (change.kind === "rename") return array.renameColumn(change.name, change.to);
   if (change.kind === "delete") return array.deleteColumn(change.name);
   const { values, ...facts } = await openColumn(change, array.shape, flags, context);
-  const { dflt } = flags;
-  await array.addColumn(
-    { name: change.name, ...facts, ...(dflt !== undefined && { fillValue: dflt }) },
-    values,
-  );
+  const { dflt: fillValue } = flags;
+  const own = fillValue === undefined ? {} : { fillValue };
+  await array.addColumn({ name: change.name, ...facts, ...own }, values);
 }
 
 async function openColumn(

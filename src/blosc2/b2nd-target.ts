@@ -262,7 +262,7 @@ async function chunkOfInner(
 function wrongLength(found: number, expected: number): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `nbytes at byte 4 of a chunk is ${found}, but the array's metadata asks for ${expected}; run "superchunk verify"`,
+    `nbytes at byte 4 of a chunk is ${found}, but by the array's metadata it should be ${expected}; run "superchunk verify"`,
     { field: "nbytes", expected, found },
   );
 }

@@ -25,15 +25,16 @@ export function hex32(sum: number): string {
 /** Units of sizes, for people. */
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** Bytes in units of 1024, with three digits. */
+/** Bytes in units of 1024, with three digits, as the command writes them. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  while (value >= 999.5 && unit < UNITS.length - 1) {
+  while (value >= 1023.5 && unit < UNITS.length - 1) {
     value /= 1024;
     unit++;
   }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : UNITS[unit]}`;
+  const digits = value < 999.5 ? value.toPrecision(3) : value.toFixed(0);
+  return `${unit === 0 ? value : digits} ${bytes === 1 ? "byte" : UNITS[unit]}`;
 }
 
 export function toHex(bytes: Uint8Array): string {

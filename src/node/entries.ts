@@ -49,49 +49,50 @@ export async function locateEntries(
   const entries: ViewEntry[] = [];
   const places: ServedEntries["places"][number][] = [];
   assertNamesDiffer(paths.map(nameOf));
-  try {
-    for (const typed of paths) {
-      const name = nameOf(typed);
-      if (sets !== undefined && (await isSet(typed))) {
-        const node = await open(typed, { ...sets, signal });
-        stores.push(node);
-        if ("ownStore" in node) {
-          entries.push(nodeEntry(name, node));
-          continue;
-        }
+  const add = async (typed: string): Promise<void> => {
+    const name = nameOf(typed);
+    if (sets !== undefined && (await isSet(typed))) {
+      const node = await open(typed, { ...sets, signal });
+      stores.push(node);
+      if ("ownStore" in node) {
+        entries.push(nodeEntry(name, node));
+        return;
       }
-      const { store, path } = await locate(typed);
-      stores.push(store);
-      // An address is judged by its name alone, because each check is a request.
-      if (sets !== undefined && (!isAddress(typed) || HELD_NAMES.test(path))) {
-        const node = await openInFile(store, path, { signal });
-        if (node !== undefined) {
-          entries.push(nodeEntry(name, node));
-          if (node.path === "") places.push({ name, store, path });
-          continue;
-        }
-      }
-      if (await isArchive(store, path, { signal })) {
-        // A store over HTTP remembers the versions of objects. Only a new store accepts newer ones.
-        const openAgain = isAddress(typed)
-          ? (options: OpenOptions) => openArchive(typed, { openPlace, ...options })
-          : (options: OpenOptions) => openIn(store, path, { openPlace, ...options, decoder: decoderOf() });
-        entries.push({ node: name, source: store.describe(path), open: openAgain });
-        places.push({ name, store, path });
-        continue;
-      }
-      const found = await findViewEntries(store, path, {
-        signal,
-        openPlace,
-        shown: sets !== undefined,
-      }).catch((error: unknown) => {
-        if (isOther?.(error) === true) return undefined;
-        throw error;
-      });
-      places.push({ name: paths.length === 1 && found !== undefined ? "" : name, store, path });
-      for (const entry of found ?? [])
-        entries.push(paths.length === 1 ? entry : { ...entry, node: `${name}/${entry.node}` });
     }
+    const { store, path } = await locate(typed);
+    stores.push(store);
+    // An address is judged by its name alone, because each check is a request.
+    if (sets !== undefined && (!isAddress(typed) || HELD_NAMES.test(path))) {
+      const node = await openInFile(store, path, { signal });
+      if (node !== undefined) {
+        entries.push(nodeEntry(name, node));
+        if (node.path === "") places.push({ name, store, path });
+        return;
+      }
+    }
+    if (await isArchive(store, path, { signal })) {
+      // A store over HTTP remembers the versions of objects. Only a new store accepts newer ones.
+      const openAgain = isAddress(typed)
+        ? (options: OpenOptions) => openArchive(typed, { openPlace, ...options })
+        : (options: OpenOptions) => openIn(store, path, { openPlace, ...options, decoder: decoderOf() });
+      entries.push({ node: name, source: store.describe(path), open: openAgain });
+      places.push({ name, store, path });
+      return;
+    }
+    const found = await findViewEntries(store, path, {
+      signal,
+      openPlace,
+      shown: sets !== undefined,
+    }).catch((error: unknown) => {
+      if (isOther?.(error) === true) return undefined;
+      throw error;
+    });
+    places.push({ name: paths.length === 1 && found !== undefined ? "" : name, store, path });
+    for (const entry of found ?? [])
+      entries.push(paths.length === 1 ? entry : { ...entry, node: `${name}/${entry.node}` });
+  };
+  try {
+    for (const typed of paths) await add(typed);
   } catch (error) {
     await close();
     throw error;

@@ -205,7 +205,7 @@ async function* rowsOfFortranStream(
   if (store.readIntoSync === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "the .npy file is in Fortran order, and too large to be turned in memory, and this store cannot read many small parts; save it in C order (numpy.ascontiguousarray)",
+      "the .npy file is in Fortran order, too large to be transposed in memory, and in a store that cannot read many small parts; save it in C order (numpy.ascontiguousarray)",
       { path: store.describe(key), field: "fortran_order", expected: "False", found: "True" },
     );
   try {

@@ -31,7 +31,7 @@ import {
   explainIcechunk,
   fromIcechunkLocation,
   openRepository,
-  REFER_ANEW,
+  REFER_AGAIN,
   type RepositoryOptions,
 } from "./icechunk/icechunk.ts";
 import { closeOnFailure, closing, locateBeside, locateTarget } from "./locate.ts";
@@ -367,7 +367,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
     const [, expected = "", found = ""] = short;
     return new SuperchunkError(
       "STALE",
-      `the object was cut since it was referenced: the chunk ${key} has ${expected} bytes there, and ${found} are left of ${info.size} in all; ${REFER_ANEW}`,
+      `the object has become shorter since it was referenced: the chunk ${key} needs ${expected} bytes there, and ${found} are left of ${info.size} in all; ${REFER_AGAIN}`,
       { ...details, field: "size", expected: Number(expected), found: Number(found) },
     );
   }
@@ -377,7 +377,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   const found = describeNow(info);
   return new SuperchunkError(
     "STALE",
-    `the object has changed since it was referenced: the chunk ${key} wants it ${expected}, and it is ${found}; ${REFER_ANEW}`,
+    `the object has changed since it was referenced: the chunk ${key} needs it ${expected}, and it is ${found}; ${REFER_AGAIN}`,
     { ...details, field: info.etag === undefined ? "last-modified" : "etag", expected, found },
   );
 }

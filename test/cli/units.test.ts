@@ -10,6 +10,7 @@ import {
   parseCount,
   parseSize,
 } from "../../cli/input/units.ts";
+import { formatBytes } from "../../src/bytes/arrays.ts";
 
 describe("sizes", () => {
   it.each([
@@ -24,6 +25,11 @@ describe("sizes", () => {
     [5 * 1024 ** 4, "5.00 TiB"],
   ])("%d bytes are printed as %s", (bytes, text) => {
     expect(formatSize(bytes)).toBe(text);
+  });
+
+  it("are the same on the page of serve and view", () => {
+    for (let bytes = 0; bytes < 2 ** 50; bytes = Math.ceil(bytes * 1.01) + 1)
+      expect(formatBytes(bytes)).toBe(formatSize(bytes));
   });
 
   it("are printed next to their exact number, with separators that do not depend on the locale", () => {

@@ -99,7 +99,7 @@ function checkHeader(
   if (header.nbytes >= needed && header.nbytes <= most) return;
   throw new SuperchunkError(
     "BAD_FIELD",
-    `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
+    `nbytes at byte 4 of the chunk is ${header.nbytes}, but by the array's metadata it should be ${needed}; run "superchunk verify"`,
     { path: archive.store.describe(key), chunk, field: "nbytes", expected: needed, found: header.nbytes },
   );
 }

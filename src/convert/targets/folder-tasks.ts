@@ -66,7 +66,7 @@ export async function storedBytes(
 }
 
 export function otherRows({ path }: Column, expected: number, found: number): SuperchunkError {
-  return new SuperchunkError("STALE", "it gave another number of rows than it says it has", {
+  return new SuperchunkError("STALE", "it has another number of rows than its metadata say", {
     path,
     field: "shape",
     expected,

@@ -129,7 +129,7 @@ function writeReferences(draft: CommitDraft, where: string, refersAgain: boolean
     const chunk = full.find(({ index }) => index.join() === first.join());
     throw new SuperchunkError(
       "UNSAFE_PATH",
-      `Icechunk took ${failed.length} references not: no container of the repository has ${chunk?.location ?? "their location"}. Nothing was committed`,
+      `Icechunk refused ${failed.length} references: no container of the repository has ${chunk?.location ?? "their location"}. Nothing was committed`,
       { path: where, field: "container", expected: 0, found: failed.length },
     );
   }

@@ -254,7 +254,7 @@ function credentialsOf(
 }
 
 /** Advice for an object that is not the referenced one. */
-export const REFER_ANEW: string =
+export const REFER_AGAIN: string =
   'refer to it again ("superchunk virtualize --update", with --overwrite for files that no append changed)';
 
 /** Converts an error of the package to one of ours; ours are returned unchanged. */
@@ -265,7 +265,7 @@ export function explainIcechunk(error: unknown, path: string): unknown {
   if (/checksum of the object owning the virtual chunk has changed/.test(text))
     return new SuperchunkError(
       "STALE",
-      `an object has changed since it was referenced (${first}); ${REFER_ANEW}`,
+      `an object has changed since it was referenced (${first}); ${REFER_AGAIN}`,
       { path, cause: error },
     );
   if (/no virtual chunk container|not authorized|authorize/i.test(text)) {

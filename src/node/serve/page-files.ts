@@ -146,7 +146,7 @@ export class PageFiles {
     const { store, info } = found ?? {};
     if (store === undefined || info === undefined) return undefined;
     if (info.isLink === true)
-      throw new SuperchunkError("UNSAFE_PATH", "a link in an archive is not followed for others", {
+      throw new SuperchunkError("UNSAFE_PATH", "links inside of archives are not followed", {
         path: key,
       });
     const read = async (offset: number, length: number): Promise<Uint8Array> => {

@@ -74,7 +74,7 @@ export function withReadAhead<S extends ReadableStore>(store: S): Wrapped<S> {
       return read(key, range.offset, range.length, options) as ReturnType<typeof proceed>;
     },
     onSync: () => {
-      throw new SuperchunkError("UNSUPPORTED", "nothing is read at once in a page");
+      throw new SuperchunkError("UNSUPPORTED", "a page cannot read synchronously");
     },
   };
   return interceptStore(store, interceptor);
