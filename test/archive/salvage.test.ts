@@ -18,6 +18,7 @@ import { formatDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { type Fixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
+import { sample } from "../scope.ts";
 
 /** Archives of chunks, except one whose values may not be read, and one that was never finished. */
 const archives = loadArchives().filter(
@@ -566,4 +567,42 @@ test("a file that is cut inside its short last chunk is truncated there, and has
     const { holes } = await repairArray(store, FILE, { dryRun: true });
     expect(holes.map(({ chunk, code }) => ({ chunk, code }))).toEqual([{ chunk: 2, code: "TRUNCATED" }]);
   }
+});
+
+describe.each([
+  { offsets: true, typed: true },
+  { offsets: true, typed: false },
+  { offsets: false, typed: true },
+  { offsets: false, typed: false },
+])("a flipped bit in the headers of a file, %j", ({ offsets, typed }) => {
+  test("costs no chunk", async () => {
+    const values = new Float64Array(1000).map((_, i) => Math.floor(i ** 1.5));
+    const bytes = new Uint8Array(values.buffer);
+    const store = new MemoryStore();
+    const metadata = typed ? { container: "numpy", dtype: "<f8", shape: [1000], order: "C" } : undefined;
+    await compressBytes(bytes, store, FILE, {
+      chunkSize: 1504,
+      checksum: "md5",
+      offsets,
+      ...(metadata && { metadata }),
+    });
+    const whole = (await store.get(FILE)) ?? new Uint8Array(0);
+    const bits = Array.from({ length: 8 * ((typed ? 64 : 32) - 4) }, (_, i) => 32 + i);
+    for (const bit of sample(bits, 60)) {
+      const changed = whole.slice();
+      changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      const damaged = new MemoryStore(new Map([[FILE, changed]]));
+      const target = new MemoryStore();
+      const told = {
+        holes: "fill",
+        scan: true,
+        ...(typed ? { dtype: "<f8", shape: [1000] } : { dtype: "|u1" }),
+      } as const;
+      await repairArray(damaged, FILE, { into: { store: target, path: FILE }, ...told });
+      const copy = (await open(target, FILE)) as ArrayArchive;
+      const where = `bit ${bit & 7} of byte ${bit >> 3}`;
+      expect(copy.nbytes, where).toBe(bytes.length);
+      expect(Buffer.from(await copy.readBytes(0, copy.nbytes)).equals(bytes), where).toBe(true);
+    }
+  });
 });

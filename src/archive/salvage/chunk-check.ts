@@ -1,7 +1,11 @@
 /** Determines whether one chunk of a damaged archive is intact. Reads only. */
+import { isEqual } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS, loadDigest } from "../../bytes/checksum.ts";
 import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { CHECKSUM_NAMES } from "../../format/header.ts";
+import type { ChecksumName } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { Hole } from "../kinds/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
@@ -61,6 +65,27 @@ export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefin
   }
 }
 
+/** The checksum whose digest follows the chunk at an offset, if no header names it. */
+export async function findChecksum(
+  store: ReadableStore,
+  key: string,
+  offset: number,
+  size: number,
+): Promise<ChecksumName> {
+  const header = await readHeaderAt(store, key, offset, size);
+  if (header === undefined) return "None";
+  const longest = Math.max(...CHECKSUM_NAMES.map((name) => DIGEST_LENGTHS[name]));
+  const length = Math.min(header.ctbytes + longest, size - offset);
+  const bytes = (await store.getRange(key, { offset, length })) ?? new Uint8Array(0);
+  const [chunk, stored] = [bytes.subarray(0, header.ctbytes), bytes.subarray(header.ctbytes)];
+  for (const name of CHECKSUM_NAMES) {
+    const own = DIGEST_LENGTHS[name];
+    if (own === 0 || own > stored.length) continue;
+    if (isEqual((await loadDigest(name))(chunk), stored.subarray(0, own))) return name;
+  }
+  return "None";
+}
+
 /** Reads, checks and decodes a chunk; returns what is wrong with it, or undefined if it is intact. */
 export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promise<Flaw | undefined> {
   const path = store.describe(place.key);
@@ -74,4 +99,23 @@ export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promis
     if (!isFlaw(error)) throw error;
     return flawOf(error.inObject({ path, chunk: place.index, offset: place.offset }), path);
   }
+}
+
+/** Bytes of the JSON object that a text starts with; 0 if its end is not found. */
+export function jsonLength(bytes: Uint8Array): number {
+  const text = new TextDecoder("latin1").decode(bytes);
+  let depth = 0;
+  for (const { 0: part, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}]/gs)) {
+    if (part === "{") depth++;
+    else if (part === "}" && --depth === 0) return index + 1;
+  }
+  return 0;
+}
+
+/** Where in the bytes at `at` of a file a table of offsets of some length starts: its first entry leads to its end. */
+export function startOfTable(bytes: Uint8Array, at: number, length: number): number | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let i = 0; i + length <= bytes.length; i++)
+    if (view.getBigInt64(i, true) === BigInt(at + i + length)) return i;
+  return undefined;
 }

@@ -88,31 +88,64 @@ export async function findBloscpackChunks(
   store: ReadableStore,
   file: FileChunks,
   given: number | undefined,
-  long: LongOptions,
+  long: LongOptions & { readonly scan?: boolean | undefined },
 ): Promise<FoundColumn> {
-  const { key, header, places, path } = file;
-  const stated = header === undefined || header.version === 1 ? undefined : header;
+  const { key, header, path } = file;
+  const { chunkBytes, problems } = await fullChunk(store, file, given);
+  const isKnown = given !== undefined && given > 0 && chunkBytes > 0;
+  const count = isKnown ? Math.ceil(given / chunkBytes) : file.places.length;
+  const facts = { count, maxNbytes: 0x7fff_ffff, scan: long.scan === true };
+  // A count in the header that the shape contradicts is damage.
+  const found = count === file.places.length ? file : ((await findFileChunks(store, key, facts)) ?? file);
+  const lengths = await lengthsOf(store, found);
+  const candidates = found.places.slice(0, count).map(({ offset, flaw }, i): Candidate => {
+    if (flaw !== undefined) return { flaw };
+    return { place: placedChunk(found, offset, i, lengths.get(i) ?? chunkBytes) };
+  });
+  const ending = candidates.at(-1);
+  const isWhole = ending !== undefined && "place" in ending && !(await findFlaw(store, ending.place));
+  // An intact last chunk gives its own length.
+  const lastChunk = isWhole ? -1 : (header?.lastChunk ?? -1);
+  const stated = lastChunk < 0 ? undefined : Math.max(0, count - 1) * chunkBytes + lastChunk;
+  const rest = found.places.slice(count).flatMap(({ offset }) => offset ?? []);
+  return {
+    slots: await checkAll(store, candidates, { chunkBytes, nbytes: given ?? stated, long }),
+    chunkBytes,
+    unplaced: [...found.unplaced, ...rest].map((offset) => `the chunk at byte ${offset} of ${path}`),
+    problems: [...found.problems.map((problem) => `${path}: ${problem}`), ...problems],
+  };
+}
+
+/** Decoded bytes of the chunks of a file whose headers can be read. */
+async function lengthsOf(store: ReadableStore, file: FileChunks): Promise<Map<number, number>> {
   const lengths = new Map<number, number>();
-  for (const [i, { offset }] of places.entries()) {
-    const chunk = offset === undefined ? undefined : await readHeaderAt(store, key, offset, file.size);
+  for (const [i, { offset }] of file.places.entries()) {
+    const chunk = offset === undefined ? undefined : await readHeaderAt(store, file.key, offset, file.size);
     if (chunk !== undefined) lengths.set(i, chunk.nbytes);
   }
-  const last = places.length - 1;
-  const stateLast = stated !== undefined && stated.lastChunk >= 0 ? stated.lastChunk : undefined;
-  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? given ?? stateLast ?? 0;
-  const chunkBytes = stated !== undefined && stated.chunkSize > 0 && last > 0 ? stated.chunkSize : own;
-  const lastBytes = given === undefined ? stateLast : given - last * chunkBytes;
-  const candidates = places.map(({ offset, flaw }, i): Candidate => {
-    if (flaw !== undefined) return { flaw };
-    return { place: placedChunk(file, offset, i, lengths.get(i) ?? chunkBytes) };
-  });
-  const nbytes = lastBytes === undefined ? undefined : Math.max(0, last) * chunkBytes + lastBytes;
-  return {
-    slots: await checkAll(store, candidates, { chunkBytes, nbytes, long }),
-    chunkBytes,
-    unplaced: file.unplaced.map((offset) => `the chunk at byte ${offset} of ${path}`),
-    problems: file.problems.map((problem) => `${path}: ${problem}`),
-  };
+  return lengths;
+}
+
+/** Decoded bytes of a full chunk: as the header says, unless an intact chunk contradicts it and none agrees. */
+async function fullChunk(
+  store: ReadableStore,
+  file: FileChunks,
+  given: number | undefined,
+): Promise<Pick<FoundColumn, "chunkBytes" | "problems">> {
+  const { header, path } = file;
+  const last = file.places.length - 1;
+  const full = [...(await lengthsOf(store, file))].filter(([i]) => i < last || last === 0);
+  const { chunkSize: stated = -1, lastChunk = -1 } = header ?? {};
+  if (stated <= 0 || last <= 0)
+    return { chunkBytes: full[0]?.[1] ?? given ?? Math.max(0, lastChunk), problems: [] };
+  if (full.some(([, length]) => length === stated)) return { chunkBytes: stated, problems: [] };
+  for (const [i, length] of full) {
+    const offset = file.places[i]?.offset;
+    if (offset === undefined || (await findFlaw(store, placedChunk(file, offset, i, length)))) continue;
+    const problem = `${path}: the header's chunk-size is ${stated}, but chunk ${i} is intact and has ${length} bytes`;
+    return { chunkBytes: length, problems: [problem] };
+  }
+  return { chunkBytes: stated, problems: [] };
 }
 
 export interface SuperchunksToFind extends ColumnToFind {

@@ -3,16 +3,10 @@
  * request) by a search for Blosc headers. Reads only; must not know which array the file belongs to.
  */
 
-import { isEqual } from "../../bytes/arrays.ts";
-import { DIGEST_LENGTHS, loadDigest } from "../../bytes/checksum.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import {
-  type BlpkHeader,
-  CHECKSUM_NAMES,
-  decodeFileHeader,
-  FILE_HEADER_LENGTH,
-} from "../../format/header.ts";
+import { type BlpkHeader, decodeFileHeader, FILE_HEADER_LENGTH } from "../../format/header.ts";
 import { parseJson } from "../../format/json.ts";
 import {
   decodeSection,
@@ -23,7 +17,16 @@ import {
 import type { ChecksumName, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
-import { type Flaw, findFlaw, headerIn, isFlaw, readHeaderAt } from "./chunk-check.ts";
+import {
+  type Flaw,
+  findChecksum,
+  findFlaw,
+  headerIn,
+  isFlaw,
+  jsonLength,
+  readHeaderAt,
+  startOfTable,
+} from "./chunk-check.ts";
 
 /** A table of unknown length is searched this far for its end, in bytes. */
 const MAX_TABLE = 8 << 20;
@@ -80,27 +83,21 @@ export async function findFileChunks(
 }
 
 /** A chunk's place in the form that archive readers use. */
-export function placedChunk(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
-  return placeAt(file, file.checksum, { offset, index, nbytes });
+export function placedChunk(
+  { key, size, checksum }: Pick<FileChunks, "key" | "size" | "checksum">,
+  offset: number,
+  index: number,
+  nbytes: number,
+): PlacedChunk {
+  const place = { key, offset, index, nbytes, ctbytes: undefined, available: size - offset };
+  return { ...place, endsObject: true, checksum, prologue: 0 };
 }
 
-function placeAt(
-  { key, size }: Pick<FileChunks, "key" | "size">,
-  checksum: ChecksumName,
-  { offset, index, nbytes }: { readonly offset: number; readonly index: number; readonly nbytes: number },
-): PlacedChunk {
-  const available = size - offset;
-  return {
-    index,
-    key,
-    offset,
-    nbytes,
-    ctbytes: undefined,
-    available,
-    endsObject: true,
-    checksum,
-    prologue: 0,
-  };
+/** Undefined for an entry that does not lead into the file. `isCounted` is false if the header does not give its length, or a wrong one. */
+interface OffsetTable {
+  readonly offsets: (number | undefined)[];
+  readonly end: number | undefined;
+  readonly isCounted: boolean;
 }
 
 class Search {
@@ -124,28 +121,36 @@ class Search {
   }
 
   async run(): Promise<FileChunks> {
-    const { size } = this.#file;
+    const { key, size } = this.#file;
     this.#header = await this.#readHeader();
     this.#checksum = this.#header?.checksum;
     const begin = await this.#readMetadata(this.#header?.headerLength ?? FILE_HEADER_LENGTH);
     const table = await this.#findTable(begin);
     // Without a header the file may be of version 1, whose chunks start at byte 16.
     const from = table.end ?? (this.#header === undefined ? await this.#firstOf([begin, 16]) : begin);
-    this.#checksum ??= await this.#findChecksum(table.offsets.find((at) => at !== undefined) ?? from);
+    const sample = table.offsets.find((at) => at !== undefined) ?? from;
+    const found = await findChecksum(this.#store, key, sample, size);
+    if (this.#header !== undefined && found !== "None" && found !== this.#checksum)
+      this.#problems.push(`the header names the checksum ${this.#checksum}, but the chunks have ${found}`);
+    if (this.#header === undefined || found !== "None") this.#checksum = found;
     const stated = this.#header?.nchunks ?? -1;
-    const known = this.#facts.count ?? (stated >= 0 ? stated : undefined);
+    const counted = stated >= 0 && !table.isCounted ? table.offsets.length : stated;
+    const known = this.#facts.count ?? counted;
     // A count that no file of this size can have is damage.
-    const total = known !== undefined && known * HEADER_LENGTH <= size * 64 ? known : undefined;
+    const total = known >= 0 && known * HEADER_LENGTH <= size * 64 ? known : undefined;
     const leads = table.offsets.some((at) => at !== undefined);
     if (this.#header?.offsets === true && stated < 0)
       this.#problems.push("the header does not count its chunks");
     if (this.#header?.offsets === true && !leads && total !== 0)
       this.#problems.push("the offsets lead to no chunk; chunks are taken in the order in which they lie");
-    const places = leads ? await this.#byTable(table, total) : await this.#inOrder(from, total);
+    if (stated >= 0 && !table.isCounted)
+      this.#problems.push(`the header counts ${stated} chunks, but the offsets show ${counted}`);
+    const start = leads ? from : await this.#firstOf([from, begin]);
+    const places = await (leads ? this.#byTable(table, total) : this.#inOrder(start, total));
     return {
       ...this.#file,
       header: this.#header,
-      checksum: this.#checksum,
+      checksum: this.#checksum ?? "None",
       metadata: this.#metadata,
       lostMetadata: this.#lostMetadata,
       places,
@@ -164,9 +169,8 @@ class Search {
   }
 
   async #readHeader(): Promise<BlpkHeader | undefined> {
-    const { path } = this.#file;
     try {
-      return decodeFileHeader(await this.#read(0, FILE_HEADER_LENGTH), path);
+      return decodeFileHeader(await this.#read(0, FILE_HEADER_LENGTH), this.#file.path);
     } catch (error) {
       if (!isFlaw(error)) throw error;
       this.#problems.push(`the header cannot be read: ${error.summary}`);
@@ -178,10 +182,11 @@ class Search {
   async #readMetadata(at: number): Promise<number> {
     const { path } = this.#file;
     const head = await this.#read(at, SECTION_HEADER_LENGTH);
-    if (this.#header === undefined && head[0] === OPEN_BRACE) return this.#endOfJson(at);
+    if (this.#header === undefined && head[0] === OPEN_BRACE)
+      return at + jsonLength(await this.#read(at, WINDOW));
     const isSection = head.length >= 8 && metadataKind(head) === "bloscpack";
-    if (this.#header === undefined ? !isSection : !this.#header.metadata) return at;
-    let end = at;
+    if (!isSection && this.#header?.metadata !== true) return at;
+    let end: number | undefined;
     this.#isRawJson = !isSection;
     try {
       if (isSection) {
@@ -197,57 +202,61 @@ class Search {
       if (!isFlaw(error)) throw error;
       this.#lostMetadata = true;
       this.#problems.push(`the metadata cannot be read: ${error.summary}`);
+      end = await this.#endOfLost(at, end);
     }
     return Math.min(end, this.#file.size);
   }
 
-  /** Where JSON text at a byte ends, if no header gives its length; the byte itself if no end is found. */
-  async #endOfJson(at: number): Promise<number> {
-    const text = new TextDecoder("latin1").decode(await this.#read(at, WINDOW));
-    let depth = 0;
-    for (const { 0: part, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}]/gs)) {
-      if (part === "{") depth++;
-      else if (part === "}" && --depth === 0) return at + index + 1;
-    }
-    return at;
+  /** Where damaged metadata end: where the table starts that leads to its own end, else as they say, else at their start. */
+  async #endOfLost(at: number, stated = at): Promise<number> {
+    const { nchunks = -1, maxAppChunks = 0, offsets } = this.#header ?? {};
+    if (offsets !== true) return (await this.#isChunk(stated)) ? stated : at;
+    if (nchunks <= 0) return stated;
+    const length = ENTRY * (nchunks + Math.max(0, maxAppChunks));
+    const start = startOfTable(await this.#read(at, MAX_TABLE), at, length);
+    return start === undefined ? stated : at + start;
   }
 
   /**
    * Reads the offset table at a byte: an offset for each chunk, undefined if the entry does not lead into the file.
    * `end` is where the first chunk of a file with chunks in order starts; undefined without a table.
    */
-  async #findTable(at: number): Promise<{ offsets: (number | undefined)[]; end: number | undefined }> {
+  async #findTable(at: number): Promise<OffsetTable> {
     const header = this.#header;
-    if (header !== undefined && !header.offsets) return { offsets: [], end: undefined };
+    if (header !== undefined && !header.offsets) return { offsets: [], end: undefined, isCounted: true };
     const { size } = this.#file;
     // With raw JSON metadata, the field of the spare entries is the length of the text.
     const spare = header === undefined || this.#isRawJson ? 0 : Math.max(0, header.maxAppChunks);
     const fits = Math.floor((size - at) / ENTRY);
     let count = header?.nchunks ?? -1;
-    let end: number | undefined;
-    if (count < 0 || count + spare > fits) {
+    let end = count < 0 || count + spare > fits ? undefined : at + ENTRY * (count + spare);
+    let isCounted = count >= 0;
+    if (end === undefined || (header?.version === 3 && !(await this.#isChunk(end)))) {
       // A chunk starts where the table ends, so the lowest offset gives the table's length.
       const first = await this.#lowestEntry(at, fits);
-      if (first !== undefined && (await this.#isChunk(first))) {
+      if (first !== undefined && first !== end && (await this.#isChunk(first))) {
         end = first;
         count = (first - at) / ENTRY;
-      } else if (header === undefined) return { offsets: [], end: undefined };
+        isCounted = false;
+      } else if (end !== undefined) {
+        // The counts are right, and the first chunk is damaged.
+      } else if (header === undefined) return { offsets: [], end: undefined, isCounted };
       else if (count >= 0) {
         // The file is truncated inside its table, or a count is damaged.
         count = Math.min(count, fits);
         end = count + spare > fits ? await this.#endOfTable(at) : at + ENTRY * (count + spare);
-      } else return { offsets: [], end: await this.#endOfTable(at) };
-    } else end = at + ENTRY * (count + spare);
+      } else return { offsets: [], end: await this.#endOfTable(at), isCounted };
+    }
     const entries = await this.#entries(at, count);
     const least = end ?? at;
     const offsets = entries.map((entry) =>
       entry >= least && entry + HEADER_LENGTH <= size ? entry : undefined,
     );
-    if (header === undefined || header.nchunks < 0) {
+    if (!isCounted) {
       // Entries after the last chunk's offset are spare.
       while (offsets.length > 0 && offsets.at(-1) === undefined) offsets.pop();
     }
-    return { offsets, end: end ?? at };
+    return { offsets, end: end ?? at, isCounted };
   }
 
   /** The lowest offset in a table of unknown length, if the table can end there. */
@@ -295,25 +304,8 @@ class Search {
   }
 
   async #isWhole(offset: number, { nbytes }: ChunkHeader): Promise<boolean> {
-    const checksum = this.#checksum ?? "None";
-    const place = placeAt(this.#file, checksum, { offset, index: 0, nbytes });
-    return (await findFlaw(this.#store, place)) === undefined;
-  }
-
-  /** Finds out which digest follows a chunk, if no header says so. */
-  async #findChecksum(offset: number): Promise<ChecksumName> {
-    const { key, size } = this.#file;
-    const header = await readHeaderAt(this.#store, key, offset, size);
-    if (header === undefined) return "None";
-    const longest = Math.max(...CHECKSUM_NAMES.map((name) => DIGEST_LENGTHS[name]));
-    const bytes = await this.#read(offset, header.ctbytes + longest);
-    const [chunk, stored] = [bytes.subarray(0, header.ctbytes), bytes.subarray(header.ctbytes)];
-    for (const name of CHECKSUM_NAMES) {
-      const length = DIGEST_LENGTHS[name];
-      if (length === 0 || length > stored.length) continue;
-      if (isEqual((await loadDigest(name))(chunk), stored.subarray(0, length))) return name;
-    }
-    return "None";
+    const file = { ...this.#file, checksum: this.#checksum ?? ("None" as const) };
+    return (await findFlaw(this.#store, placedChunk(file, offset, 0, nbytes))) === undefined;
   }
 
   /** Places chunks at their offsets, and those whose offset leads to no chunk where the chunk before, or the table (`end`), ends. */
@@ -378,9 +370,11 @@ class Search {
    */
   async #inOrder(from: number, total: number | undefined): Promise<ChunkSpot[]> {
     // Entries of -1 that no field counts may follow a table.
-    const isThere = this.#header?.offsets !== true || (await this.#isChunk(from));
-    const start = isThere ? from : ((await this.#endOfTable(from)) ?? from);
-    const places = await this.#byWalk(start, total);
+    const isSure = this.#header?.offsets !== true && !this.#lostMetadata;
+    const isThere = isSure || (await this.#isChunk(from));
+    const start = isThere ? from : ((await this.#search(from)) ?? from);
+    const skipped = await this.#read(from, Math.min(start - from, MAX_TABLE));
+    const places = await this.#byWalk(start, total, !skipped.every((byte) => byte === 0xff));
     const lengths: number[] = [];
     for (const { offset } of places) {
       if (offset === undefined) continue;
@@ -389,6 +383,16 @@ class Search {
     }
     const most = Math.max(...lengths);
     const isOrder = this.#header?.version !== 4 && lengths.slice(0, -1).every((length) => length === most);
+    const isShort = lengths.length > 1 && (lengths.at(-1) ?? most) < most;
+    const walked = places.slice(0, lengths.length);
+    // A shorter chunk is the last one, whatever the header counts.
+    if (
+      isOrder &&
+      isShort &&
+      this.#facts.count === undefined &&
+      walked.every(({ flaw }) => flaw === undefined)
+    )
+      return walked;
     if (isOrder || lengths.length < 2) return places;
     this.#problems.push("the chunks are not stored in order, and nothing else gives their order");
     return places.map(({ offset }, i) => {
@@ -397,20 +401,25 @@ class Search {
     });
   }
 
-  /** Walks from chunk to chunk. What follows an unreadable header has no place, unless a search finds it. */
-  async #byWalk(from: number, total: number | undefined): Promise<ChunkSpot[]> {
+  /** Walks from chunk to chunk. If it is late, there may be chunks before. What follows an unreadable header has no place, unless a search finds it. */
+  async #byWalk(from: number, total: number | undefined, isLate: boolean): Promise<ChunkSpot[]> {
     const { key, size } = this.#file;
-    const runs: number[][] = [[]];
+    const runs: number[][] = isLate ? [[], []] : [[]];
     let at: number | undefined = from;
     let found = 0;
-    while (at !== undefined && found < (total ?? Number.POSITIVE_INFINITY)) {
+    let before: number | undefined;
+    while (at !== undefined && found < (this.#facts.count ?? Number.POSITIVE_INFINITY)) {
       const start: number = await this.#skipZeros(at);
       if (start >= size) break;
+      // If the last counted chunk is not the last one by its length, those that follow count too.
+      const isOver = found >= (total ?? Number.POSITIVE_INFINITY);
+      if (isOver && (before === this.#header?.lastChunk || !(await this.#isChunk(start)))) break;
       const header: ChunkHeader | undefined = await readHeaderAt(this.#store, key, start, size);
       const digest = DIGEST_LENGTHS[this.#checksum ?? "None"];
       if (header !== undefined && this.#mayBe(header)) {
         runs.at(-1)?.push(start);
         found++;
+        before = header.nbytes;
         at = start + header.ctbytes + digest;
         continue;
       }
@@ -429,7 +438,9 @@ class Search {
         runs.push([]);
       }
     }
-    return this.#placeRuns(runs, total);
+    if (total !== undefined && found > total)
+      this.#problems.push(`the header counts ${total} chunks, but ${found} follow one another`);
+    return this.#placeRuns(runs, total === undefined ? undefined : Math.max(total, found));
   }
 
   /** Gives places to the runs of chunks between gaps. If the sizes of the gaps are not certain, only the first run gets places. */
