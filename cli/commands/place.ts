@@ -99,10 +99,10 @@ async function printPlaces(
   context: Context,
 ): Promise<void> {
   if (json === true) return context.json({ path: root, places });
-  const rows = places.map(({ name, prefix, superchunks, spans, patches, bytes }) => [
+  const rows = places.map(({ name, prefix, superchunks, spans, patches, bytes, isAbsent }) => [
     name,
     formatPlural(superchunks, "superchunk") + (patches === 0 ? "" : ` and ${formatPlural(patches, "patch")}`),
-    bytes === undefined ? "not allowed" : formatSize(bytes),
+    isAbsent ? "not there" : bytes === undefined ? "not allowed" : formatSize(bytes),
     spansText(spans),
     prefix ?? root,
   ]);

@@ -148,8 +148,10 @@ export interface PlaceInfo {
   readonly spans: readonly (readonly [first: number, last: number])[];
   /** Superchunks there that patch others. */
   readonly patches: number;
-  /** Sum of their stored bytes; undefined for a place that is not permitted. */
+  /** Sum of their stored bytes; undefined for a place that is not permitted, or is absent. */
   readonly bytes: number | undefined;
+  /** True if the place has none of its superchunks and no mark, for example because its disk is not mounted. */
+  readonly isAbsent: boolean;
 }
 
 /**

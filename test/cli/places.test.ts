@@ -127,6 +127,11 @@ test("place lists, moves, adds and removes; a place that is not allowed is liste
   });
   const { out } = await runCli(["place", root]);
   expect(out).toMatch(/cold.*3 superchunks.*not allowed.*1, 3, 5/);
+  renameSync(cold, `${cold}-away`);
+  expect((await runCli(["place", root, "--allow", cold])).out).toMatch(
+    /cold.*3 superchunks.*not there.*1, 3, 5/,
+  );
+  renameSync(`${cold}-away`, cold);
   const third = join(folder, "third");
   const moved = await done(
     "place",

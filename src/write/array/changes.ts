@@ -8,7 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
-import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
+import { clearPlaceOf, hasMark, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, type PlacedKey, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -347,13 +347,17 @@ export async function listPlaces({
     const folders = columns.map(
       ({ folder }) => placed?.at(place?.name, folder) ?? { store: root.store, key: folder },
     );
+    const bytes = await bytesOf(folders, numbers);
+    const isNone = bytes === 0 && numbers.size > 0;
+    const isAbsent = isNone && place !== undefined && placed !== undefined && !(await hasMark(placed, place));
     infos.push({
       name: place?.name ?? HOME,
       prefix: place?.prefix,
       superchunks: spans.reduce((sum, [first, last]) => sum + last - first + 1, 0),
       spans,
       patches: patches.length,
-      bytes: await bytesOf(folders, numbers),
+      bytes: isAbsent ? undefined : bytes,
+      isAbsent,
     });
   }
   return infos;
