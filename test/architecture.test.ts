@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_123,
   plan: 2_556,
   queue: 601,
-  page: 5_645,
+  page: 5_649,
   places: 854,
   buckets: 1_431,
 };

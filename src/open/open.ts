@@ -216,6 +216,6 @@ export async function asTable(
   );
 }
 
-export function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
+function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
   return arrays.length !== undefined;
 }

@@ -6,7 +6,6 @@ import { HELD_NAMES } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import type { Readable } from "../../open/open.ts";
-import { hasLength } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import { encodeKey, joinKey } from "../../store/key.ts";
@@ -236,6 +235,11 @@ async function asTableIfOne(node: Readable): Promise<Opened> {
     if (!isSuperchunkError(error)) throw error;
     return node;
   }
+}
+
+/** As in open.ts, whose archives the page loads on demand. */
+function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
+  return arrays.length !== undefined;
 }
 
 function isTable(node: Opened): node is Table {
