@@ -3,7 +3,7 @@
  *
  * Knows how keys map to mounts; must not know what the objects hold.
  */
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey } from "./key.ts";
 import type { ReadableStore } from "./types.ts";
 
@@ -11,6 +11,12 @@ import type { ReadableStore } from "./types.ts";
 export interface Mount {
   readonly store: ReadableStore;
   readonly path: string;
+}
+
+/** An entry that cannot be examined, such as a pipe, is listed like an object: who reads it gets the error. */
+function onlyListed(error: unknown): true {
+  if (isSuperchunkError(error)) return true;
+  throw error;
 }
 
 /**
@@ -73,8 +79,8 @@ export function mountedStore(mounts: ReadonlyMap<string, Mount>): ReadableStore 
         return;
       }
       for (const [name, { store, path }] of mounts) {
-        const isObject = path !== "" && (await store.stat(path, options)) !== undefined;
-        yield { name, kind: isObject ? "object" : "folder" };
+        const info = path === "" ? undefined : await store.stat(path, options).catch(onlyListed);
+        yield { name, kind: info === undefined ? "folder" : "object" };
       }
     },
     async close() {

@@ -1,8 +1,13 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../../src/errors.ts";
+import { convert } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { mountedStore } from "../../../src/store/mounted.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
+import { corpusFolder } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
@@ -30,6 +35,19 @@ describe("mounted stores", () => {
     expect(await names(store, "")).toEqual(["folder part", "folder whole", "object one"]);
     expect(await names(store, "part")).toEqual(["folder b", "object x"]);
     expect(await names(store, "absent")).toEqual([]);
+  });
+
+  it("list what cannot be examined as an object, whose reader gets the reason", async () => {
+    const folder = temporaryFolder();
+    execFileSync("mkfifo", [join(folder, "pipe.blp")]);
+    const array = join(corpusFolder, "bloscpack-3/array-i4-2d.blp");
+    const { entries } = await convert([array, join(folder, "pipe.blp")], join(folder, "out.zarr"), {
+      threads: 0,
+    });
+    expect(entries.map(({ status, code }) => [status, code])).toEqual([
+      ["converted", undefined],
+      ["failed", "UNSUPPORTED"],
+    ]);
   });
 
   it("give the bytes, ranges and sizes of their objects", async () => {
