@@ -241,7 +241,10 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
   if (resume) await file.truncate(end);
   return {
     kept,
-    add: async (line) => void (await file.write(`${stringifyJson(line)}\n`)),
+    add: (line) =>
+      file.appendFile(`${stringifyJson(line)}\n`).catch((error: Error) => {
+        throw Object.assign(error, { path }); // the system's error does not name the file
+      }),
     close: () => file.close(),
   };
 }

@@ -1,7 +1,10 @@
 /** Printing to a full disk: an error that says so, and blames no archive. */
+import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { expect, it } from "vitest";
 import { run } from "../../cli/run.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { runCli } from "./harness.ts";
 
 class Failing extends Writable {
   readonly #code: string;
@@ -34,3 +37,9 @@ it.each([
     expect([ended, err]).toEqual([exit, told]);
   },
 );
+
+it.runIf(process.platform === "linux")("names the report of verify that a full disk cuts", async () => {
+  const array = join(corpusFolder, "bloscpack-3/array-i4-2d.blp");
+  const { code, err } = await runCli(["verify", array, "--report", "/dev/full"]);
+  expect([code, err]).toEqual([1, expect.stringMatching(/^superchunk: \/dev\/full: .*ENOSPC/)]);
+});

@@ -112,9 +112,13 @@ export class Folders {
     }
     const made = this.find(folder);
     if (made !== undefined) return made;
-    throw new SuperchunkError("CONFLICT", "a file is in the way of the folder", {
-      path: this.describe(folder),
-    });
+    throw new SuperchunkError(
+      "CONFLICT",
+      "a file is in the way of the folder; remove it, or choose another place",
+      {
+        path: this.describe(folder),
+      },
+    );
   }
 
   /** Notes a removed entry for {@link syncPending}. `path`: the folder's real path. */
