@@ -368,7 +368,7 @@ describe("set", () => {
         err: expect.stringContaining(text ?? ""),
       });
     const short = ["set", at("a"), "--slice", "0:9", "--bytes", "-", "--dry-run"];
-    expect((await runCli(short, { stdin: doubles(8) })).err).toContain("9, or one for all");
+    expect((await runCli(short, { stdin: doubles(8) })).err).toContain("expected 9 values");
     expect((await runCli(["set", at("a"), "--slice", "0", "--value", "x", "--dry-run"])).code).toBe(2);
     const list = await runCli(["set", at("a"), "--slice", "0:2", "--value", "[1,2]"]);
     expect([list.code, list.err]).toEqual([2, expect.stringContaining("give different ones as a .npy file")]);
@@ -454,10 +454,10 @@ describe("set", () => {
   });
 
   it.each([
-    ["too few values", ["--slice", "0:9", "--bytes", "-"], doubles(8), "9, or one for all"],
-    ["too many values", ["--slice", "0:2", "--bytes", "-"], doubles(30), "2, or one for all"],
-    ["half a value", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(12), "2, or one for all"],
-    ["nothing", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(0), "2, or one for all"],
+    ["too few values", ["--slice", "0:9", "--bytes", "-"], doubles(8), "expected 9 values"],
+    ["too many values", ["--slice", "0:2", "--bytes", "-"], doubles(30), "expected 2 values"],
+    ["half a value", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(12), "expected 2 values"],
+    ["nothing", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(0), "expected 2 values"],
     ["another shape", ["--slice", "0:4", "-"], npy("'<f8'", [2, 2], doubles(4)), "[2, 2], but [4]"],
     ["another dtype", ["--slice", "0:4", "-"], npy("'<i8'", [4], doubles(4)), "<i8"],
     ["an index outside", ["--slice", "20", "--value", "1"], undefined, "20"],
