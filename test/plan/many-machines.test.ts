@@ -113,9 +113,13 @@ it("the Kubernetes Jobs have the fields that a Job has", () => {
       completionMode: string;
       completions: number;
       maxFailedIndexes: number;
+      podFailurePolicy: { rules: { onPodConditions?: object[] }[] };
       template: { spec: { containers: [{ args: string[] }] } };
     };
   };
+  // The schema of Kubernetes requires both.
+  for (const { onPodConditions = [] } of spec.podFailurePolicy.rules)
+    for (const each of onPodConditions) expect(Object.keys(each).sort()).toEqual(["status", "type"]);
   const { args } = spec.template.spec.containers[0];
   expect(args[args.indexOf("--shares") + 1]).toBe(`${spec.completions}`);
   // Kubernetes accepts the limit per index only in indexed Jobs.
@@ -130,6 +134,7 @@ it("the definition for AWS Batch is JSON with what a container needs", () => {
     containerProperties: {
       image: expect.stringContaining("/superchunk:") as string,
       jobRoleArn: expect.any(String) as string,
+      networkConfiguration: { assignPublicIp: "ENABLED" },
       resourceRequirements: [
         { type: "VCPU", value: expect.stringMatching(/^\d+$/) as string },
         { type: "MEMORY", value: expect.stringMatching(/^\d+$/) as string },
