@@ -178,9 +178,8 @@ function wrongFooter(path: string, cause?: unknown): SuperchunkError {
 /** Bytes of a block in the footer. */
 const BLOCK = 24;
 
-/** Offset of a field of the root table, by its slot in the table of offsets. */
-function fieldOf(view: DataView, slot: number): number | undefined {
-  const table = view.getUint32(0, true);
+/** Offset of a field of a table, by default the root, by its slot in the table of offsets. */
+function fieldOf(view: DataView, slot: number, table: number = view.getUint32(0, true)): number | undefined {
   const offsets = table - view.getInt32(table, true);
   const field = view.getUint16(offsets, true) > slot ? view.getUint16(offsets + slot, true) : 0;
   return field === 0 ? undefined : table + field;
@@ -197,13 +196,28 @@ function describe(
     const [kind, body] = [fieldOf(view, 6), fieldOf(view, 10)];
     const length = body === undefined ? 0n : view.getBigInt64(body, true);
     if (length < 0n) throw new RangeError("a negative length");
-    return { kind: kind === undefined ? 0 : view.getUint8(kind), body: Number(length) };
+    const own = kind === undefined ? 0 : view.getUint8(kind);
+    if (own !== HEADER_SCHEMA) assertLists(view, own);
+    return { kind: own, body: Number(length) };
   } catch (cause) {
     throw new SuperchunkError("BAD_FIELD", "a message of Arrow contradicts itself; the file is damaged", {
       path,
       offset,
       cause,
     });
+  }
+}
+
+/** Throws for a batch with lists that are longer than the metadata: flechette would read them to their end. */
+function assertLists(view: DataView, kind: number): void {
+  const target = (field: number | undefined): number | undefined =>
+    field === undefined ? undefined : field + view.getUint32(field, true);
+  const header = target(fieldOf(view, 8));
+  const batch = kind === DICTIONARY && header !== undefined ? target(fieldOf(view, 6, header)) : header;
+  for (const slot of batch === undefined ? [] : [6, 8, 12]) {
+    const list = target(fieldOf(view, slot, batch));
+    if (list !== undefined && view.getUint32(list, true) * 8 > view.byteLength)
+      throw new RangeError("a list is longer than the metadata");
   }
 }
 
@@ -268,8 +282,35 @@ export type AnyType = DataType & {
   readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
 };
 
-/** The stored values: dates as counts, strings as bytes, lists as arrays, structs as records, null for a missing value. */
+/** Throws `BAD_FIELD` for a batch of more rows than its buffers hold: of a damaged length, values would fill the memory. */
+function assertHeld({ type, length, values, offsets, children }: Batch<unknown>): void {
+  const { typeId, stride = 1, bitWidth = 64 } = type as AnyType;
+  const held = (values as ArrayLike<unknown> | undefined)?.length ?? 0;
+  const [first] = (children ?? []).map((child) => child.length);
+  const id = typeId as number;
+  const rooms: Readonly<Record<number, number | undefined>> = {
+    [TYPE.bool]: 8 * held,
+    [TYPE.fixedBinary]: held / Math.max(1, stride),
+    [TYPE.fixedList]: (first ?? 0) / Math.max(1, stride),
+    [TYPE.struct]: first,
+    [TYPE.decimal]: held / Math.max(1, bitWidth / 64),
+  };
+  const room = id in rooms ? rooms[id] : offsets ? offsets.length - 1 : values ? held : undefined;
+  if (room === undefined || length <= room) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `a batch has ${length} rows, and values of ${room}; the file is damaged`,
+    {
+      field: "length",
+      expected: room,
+      found: length,
+    },
+  );
+}
+
+/** The stored values: dates as counts, strings as bytes, lists as arrays, structs as records, null for a missing value. @throws BAD_FIELD for damage */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
+  assertHeld(batch);
   const type = batch.type as AnyType;
   const { length, validity, offsets, children } = batch;
   const values = batch.values as unknown as { readonly [i: number]: number | bigint } & Uint8Array;

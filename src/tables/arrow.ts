@@ -3,6 +3,7 @@ import type { Table } from "@uwdata/flechette";
 import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
 import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { at } from "../bytes/arrays.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import {
   BOOL,
   decimalNotes,
@@ -37,14 +38,14 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
     }
     rows += table.numRows;
     for (const [name, { measure }] of found)
-      if (measure !== undefined) for (const value of columnValues(table, name)) measure.see(value);
+      if (measure !== undefined) for (const value of columnValues(table, name, path)) measure.see(value);
   }
   const results = new Map([...found].map(([name, { result }]) => [name, result()]));
   async function* read(names: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
     for await (const { table } of batchesOf(open, call)) {
       const columns = names.map((name) => {
         const turn = results.get(name)?.turn;
-        const values = columnValues(table, name);
+        const values = columnValues(table, name, path);
         return turn === undefined ? values : values.map(turn);
       });
       if (table.numRows > 0) yield { length: table.numRows, columns };
@@ -66,9 +67,17 @@ async function* batchesOf(
   }
 }
 
-/** The values of a column in one batch, as stored. */
-function columnValues(table: Table, name: string): unknown[] {
-  return table.getChild(name).data.flatMap((batch) => Array.from(rawValues(batch)));
+/** The values of a column in one batch, as stored. Throws `BAD_FIELD` if they contradict one another. */
+function columnValues(table: Table, name: string, path: string): unknown[] {
+  const { data, length } = table.getChild(name);
+  try {
+    if (length !== table.numRows) throw new RangeError(`${length} rows, and ${table.numRows} in the batch`);
+    return data.flatMap((batch) => Array.from(rawValues(batch)));
+  } catch (cause) {
+    const reason = isSuperchunkError(cause) ? cause.summary : String((cause as Error).message);
+    const summary = `column "${name}" is damaged (${reason}); look for another copy`;
+    throw new SuperchunkError("BAD_FIELD", summary, { path, field: name, cause });
+  }
 }
 
 /** Notes on a column's values that lose something. */

@@ -1,0 +1,48 @@
+/** Arrow files, cut at any length or with any byte after the schema changed, end in an error of superchunk, never in another one. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { openTableFile } from "../../src/node/index.ts";
+import { temporaryFolder } from "../folder.ts";
+import { sample } from "../scope.ts";
+
+const FIXTURES = join(import.meta.dirname, "..", "..", "fixtures", "tables");
+const FILES = ["lz4.feather", "zstd.feather", "uncompressed.feather", "stream.arrows"];
+
+async function readAll(path: string): Promise<void> {
+  const table = await openTableFile(path);
+  for await (const _ of table.rows());
+}
+
+/** The code of the error, or "read". Throws all other errors. */
+async function outcomeOf(path: string): Promise<string> {
+  try {
+    await readAll(path);
+    return "read";
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return error.code;
+  }
+}
+
+test.each(FILES)("%s", async (file) => {
+  const whole = readFileSync(join(FIXTURES, file));
+  const path = join(temporaryFolder(), file);
+  const positions = Array.from({ length: whole.length }, (_, at) => at);
+  const start = file.endsWith(".arrows") ? 0 : 8;
+  const schemaEnd = start + 8 + whole.readInt32LE(start + 4);
+  const codes = new Set<string>();
+  for (const at of sample(positions, 40)) {
+    writeFileSync(path, whole.subarray(0, at));
+    codes.add(await outcomeOf(path).catch((error: unknown) => `cut at ${at}: ${error}`));
+  }
+  for (const at of sample(positions.slice(schemaEnd), 120)) {
+    const changed = Uint8Array.from(whole);
+    changed[at] = (changed[at] ?? 0) ^ 0xff;
+    writeFileSync(path, changed);
+    codes.add(await outcomeOf(path).catch((error: unknown) => `changed at ${at}: ${error}`));
+  }
+  expect([...codes].filter((code) => code.includes(" "))).toEqual([]);
+  expect(codes.size).toBeGreaterThan(1);
+});
