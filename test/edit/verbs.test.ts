@@ -1,12 +1,17 @@
 /** The verbs mean the same for every format: compared with a model in memory, and read by `open`. */
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
-import { convert as convertAt, create as createAt, open as openAt } from "../../src/node/index.ts";
+import {
+  convert as convertAt,
+  create as createAt,
+  edit as editAt,
+  open as openAt,
+} from "../../src/node/index.ts";
 import { BlobStore } from "../../src/store/blob.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { viewOf as zarrView } from "../../src/view/view-tree.ts";
@@ -403,6 +408,18 @@ it.each(["bloscpack", "blz", "zarr"] as const)("rows without bytes are counted i
   }
   await array.close();
   expect((await edit(store, "a")).shape).toEqual([5, 0]);
+});
+
+it("the next writer of a Bloscpack file removes the copy that a killed one left, and no other file's", async () => {
+  const folder = temporaryFolder();
+  const path = join(folder, "a.blp");
+  await (await createAt(path, { format: "bloscpack", dtype: "<i4", data: [1, 2] })).close();
+  const [own, other] = ["a.blp", "b.blp"].map((name) => join(folder, `.${name}.0123456789abcdef.tmp`));
+  for (const file of [own, other]) writeFileSync(file ?? "", "half a file");
+  const array = await editAt(path);
+  await array.set([0], 3);
+  await array.close();
+  expect([own, other].map((file) => existsSync(file ?? ""))).toEqual([false, true]);
 });
 
 it("rows of a Bloscpack file get a much longer shape within a fraction of the memory", async () => {

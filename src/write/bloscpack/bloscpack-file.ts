@@ -8,6 +8,7 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
+import { splitKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
@@ -82,6 +83,9 @@ export class BloscpackFile extends QueuedEditor {
     key: string,
     options: BloscpackFileOptions = {},
   ): Promise<BloscpackFile> {
+    const { folder, name } = splitKey(key);
+    // The holder of the lock removes copies of the whole file that killed writers left next to it.
+    if (options.lock !== undefined) await store.removeLeftovers?.(folder, { names: new Set([name]) });
     return new BloscpackFile(await readBloscpackState(store, key, { signal: options.signal }), options);
   }
 
