@@ -239,6 +239,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
       path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,
+      changing: this.dialect === "carray" ? this.path : undefined,
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
       unreadable,
     };

@@ -26,7 +26,7 @@ import type {
   TableArchive,
   VerifyReport,
 } from "./types.ts";
-import { findingsOf, joinReports, verifyParts } from "./verify.ts";
+import { findingsOf, isUnfinished, joinReports, UNFINISHED, verifyParts } from "./verify.ts";
 
 interface ColumnParts extends StoredParts {
   readonly columns: ReadonlyMap<string, ArrayArchive>;
@@ -278,6 +278,8 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
       if (unfinished.includes(message)) return { severity: "error", code: "INCOMPLETE", message, path };
       return { severity: "warning", code: "WARNING", message, path };
     });
+    if (await isUnfinished(this.store, this.path))
+      own.push({ severity: "warning", code: "WARNING", message: UNFINISHED, path });
     const ok = unfinished.length === 0;
     return joinReports([{ ok, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
   }

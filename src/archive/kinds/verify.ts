@@ -8,6 +8,8 @@ import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { typesizeFor } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-fetch.ts";
 import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
@@ -22,6 +24,8 @@ export interface VerifyContext {
   readonly warnings: readonly string[];
   /** Rows that a repair filled. [FG-15] */
   readonly filled: readonly RowSpan[] | undefined;
+  /** Key of the folder that a writer's unfinished change would be in; undefined for a format without. */
+  readonly changing: string | undefined;
   /** Why the values are not read, if so. Then chunks are checked, but not what they mean. */
   readonly unreadable: string | undefined;
   /** Yields the decoded chunks of the places, in order, their digests checked. */
@@ -36,6 +40,8 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   const { sequence, path } = context;
   const tally = new Tally(context, options);
   for (const { code, message } of findingsOf(context, path)) tally.warn(code, message, { path });
+  if (context.changing !== undefined && (await isUnfinished(sequence.store, context.changing)))
+    tally.warn("WARNING", UNFINISHED, { path });
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
   await tally.guard(async () => {
@@ -47,6 +53,16 @@ export async function verifySequence(context: VerifyContext, options: LongOption
       );
   });
   return tally.report();
+}
+
+/** What a reader sees of a carray or a table whose change of values or rows is committed, and not in all files. [FA-12] */
+export const UNFINISHED =
+  "a change is not complete: some chunks may have the old values, and others the new ones. A writer is at work, or was killed; the next command that writes completes it";
+
+/** True if the folder of a carray or a table has such a change. */
+export async function isUnfinished(store: ReadableStore, path: string): Promise<boolean> {
+  const bytes = await store.get(joinKey(path, "__redo__/commit")).catch(() => undefined);
+  return bytes?.[0] === 0x7b; // some servers answer unknown paths with a page, and not with JSON
 }
 
 /** Warnings about an archive's harmless oddities, and about rows that a repair filled. */

@@ -441,6 +441,27 @@ describe("a power cut before every step", () => {
     expect(found).toBeGreaterThan(0);
   });
 
+  it("[FA-12] verify names a change that is not in all chunks yet, and the next writer completes it", async () => {
+    const start = [...(await imageOf(await made(40)))];
+    let found = 0;
+    for (let failAt = 1; failAt < 60; failAt++) {
+      const disk = new VolatileStore(start, { failAt, random: () => 0 });
+      const set = (array: Editable): Promise<void> => array.set([{ start: 0, stop: 40, step: 3 }], 7);
+      await changed(disk, "", set).catch(() => undefined);
+      const store = new MemoryStore(disk.image());
+      const isOpen = (await store.get("__redo__/commit")) !== undefined;
+      const messages = async () =>
+        (await (await open(store, "")).verify()).findings.map(({ message }) => message);
+      expect(await messages(), `step ${failAt}`).toEqual(
+        isOpen ? [expect.stringMatching(/^a change is not complete/)] : [],
+      );
+      await changed(store, "", (array) => array.setAttributes({ a: 1 }));
+      expect(await messages()).toEqual([]);
+      found += isOpen ? 1 : 0;
+    }
+    expect(found).toBeGreaterThan(0);
+  });
+
   it.each(["carray", "table"])("attributes of a %s are the old ones or the new ones", async (kind) => {
     const x = { name: "x", dtype: parseDType("<i4", "test"), data: numbered(80) };
     const table = new MemoryStore();
