@@ -13,6 +13,8 @@ export interface Job {
   readonly path: string;
   /** Type in which the values are hashed, spelled as in the manifest; absent for plain bytes and groups. */
   readonly dtype?: FixtureDType;
+  /** The values have variable length, and none is longer than those of `dtype`. */
+  readonly text?: boolean;
   /** A column of the table at the path. */
   readonly column?: string;
   /** The path is a group with one array per field of the type: its values are to be joined. */

@@ -17,6 +17,7 @@ import { proveTransformerCalls, proveTransformerExport } from "./transformer.ts"
 import { proveTransformerArrays } from "./transformer-arrays.ts";
 import { proveConversions } from "./zarr-conversions.ts";
 import { listMatrix, listUncovered, type MatrixCase } from "./zarr-matrix.ts";
+import { proveText } from "./zarr-text.ts";
 
 const READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
 type Reader = (typeof READERS)[number];
@@ -29,6 +30,7 @@ export const zarrArrays: Suite = {
     context.checks.equal("every two kinds meet in some case", listUncovered(cases.filter(isOfProduct)), []);
     await proveWriting(context, cases);
     await proveReading(context, cases);
+    await proveText(context);
     await proveTransformerArrays(context);
     await proveTransformerCalls(context);
     await proveTransformerExport(context);

@@ -3,6 +3,12 @@ import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 
+/** The run of a chunk's items from the first requested one to the last. */
+export interface ItemSpan {
+  readonly first: number;
+  readonly count: number;
+}
+
 /** One bytes-to-bytes codec, configured. */
 export interface Stage {
   /** The codec's name in metadata. */
@@ -19,10 +25,10 @@ export interface Stage {
   readonly isReadOnly?: true;
   /** Encoded size for a decoded size, unless the overhead is fixed. */
   readonly encodedLength?: (nbytes: number) => number;
-  /** Most bytes that so many become when they are encoded, unless a compressor's few more. */
-  readonly mostEncoded?: (nbytes: number) => number;
   /** Set for the serializer of values of variable length: their data type in Zarr v3. */
   readonly dataType?: string;
+  /** Decodes items `[first, first + count)` of a chunk of `items`, since all of them may take much more memory than what is stored. */
+  readonly decodeSpan?: (bytes: Uint8Array, items: number, span: ItemSpan) => Promise<Uint8Array>;
   /** Bytes that it adds, if that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
   /**

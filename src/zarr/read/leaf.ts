@@ -16,7 +16,7 @@ import { runPooled, type Turns } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
-import type { CustomCodecs, Stage } from "../codecs/stage.ts";
+import type { CustomCodecs, ItemSpan, Stage } from "../codecs/stage.ts";
 import type { ChunkExtent } from "../document/chunk-grid.ts";
 import { checkLength, type EncodedPlace, placeDetails, readPlace } from "./shard-cache.ts";
 
@@ -32,12 +32,6 @@ export interface Wanted {
 export interface LeafJob extends Wanted {
   readonly stages: readonly Stage[];
   readonly itemSize: number;
-}
-
-/** The run of a chunk's items from the first requested one to the last. */
-interface ItemSpan {
-  readonly first: number;
-  readonly count: number;
 }
 
 /** In bytes: for smaller parts, a second request to a remote store is not worth it. */
@@ -211,6 +205,14 @@ export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf
     else copyWhole(job, encoded);
     return;
   }
+  const [front, ...others] = stages;
+  const { decodeSpan } = front ?? {};
+  if (front !== undefined && decodeSpan !== undefined) {
+    const span = spanOf(job);
+    const part = { ...front, decode: (bytes: Uint8Array) => decodeSpan(bytes, elementsOf(shape), span) };
+    copySpan(job, await decodeStages([part, ...others], encoded, undefined, place), span.first);
+    return;
+  }
   const isShelved = stages.length === 1 && nbytes <= MOST_SHELVED;
   const out = direct ?? (isShelved ? shelf.take(nbytes) : undefined);
   const decoded = await decodeStages(stages, encoded, nbytes, place, out);
@@ -255,11 +257,11 @@ function limitsOf(
 ): { readonly limit: number; readonly exact: boolean }[] {
   let limit = nbytes ?? UNKNOWN_LIMIT;
   let exact = nbytes !== undefined;
-  return stages.map(({ fixedOverhead, encodedLength, mostEncoded }) => {
+  return stages.map(({ fixedOverhead, encodedLength }) => {
     const own = { limit: Math.floor(limit), exact };
     if (encodedLength !== undefined) limit = encodedLength(limit);
     else if (fixedOverhead === undefined) {
-      limit = mostEncoded?.(limit) ?? limit * EXPANSION + EXPANSION_BYTES;
+      limit = limit * EXPANSION + EXPANSION_BYTES;
       exact = false;
     } else limit += fixedOverhead;
     return own;

@@ -10,7 +10,7 @@ import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { Chain } from "../codecs/chain.ts";
-import { readOnlyStage, type Stage } from "../codecs/stage.ts";
+import { type ItemSpan, readOnlyStage, type Stage } from "../codecs/stage.ts";
 import { parseFillValue } from "../document/data-type.ts";
 import { badMember, type FieldPlace } from "../document/metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
@@ -20,7 +20,7 @@ import type { ReadSettings } from "./leaf.ts";
 /** Most characters or bytes of a value, and most values, all of which are looked at when the array is opened. */
 const MAX_LENGTH = 1 << 18;
 const MAX_ITEMS = 2 ** 28;
-/** Most bytes of a chunk, as stored and as items. */
+/** Most bytes of a chunk as stored, and of the items that are decoded of it at a time. */
 const MAX_CHUNK = 2 ** 30;
 /** Bytes of the number of values, and of each length. */
 const WORD = 4;
@@ -208,26 +208,25 @@ function withStage(chain: Chain, stage: Stage): Chain {
     : { ...chain, serializer: { ...serializer, inner: withStage(serializer.inner, stage) } };
 }
 
-function stageOf(kind: Kind, mostEncoded: (nbytes: number) => number, decode: Stage["decode"]): Stage {
+function stageOf(kind: Kind, decodeSpan: NonNullable<Stage["decodeSpan"]>): Stage {
   const { codec, dataType } = kind;
-  const own = readOnlyStage("codec", codec, { fixedOverhead: undefined });
-  return { ...own, v3: { name: codec }, dataType, mostEncoded, decode };
+  const own = readOnlyStage("codec", codec, { fixedOverhead: undefined, encodedLength: () => MAX_CHUNK });
+  const refuse = (): Promise<never> => Promise.reject(new TypeError("items are decoded by their span"));
+  return { ...own, v3: { name: codec }, dataType, decodeSpan, decode: refuse };
 }
 
 /** Decodes to the length of each value, in characters of text. */
 function lengthStage(kind: Kind): Stage {
-  const mostEncoded = (nbytes: number): number =>
-    Math.min(MAX_CHUNK, WORD + (nbytes / WORD) * (WORD + MAX_LENGTH * kind.width));
-  return stageOf(kind, mostEncoded, async (bytes, limit) => {
-    checkValues(bytes, limit / WORD);
-    const out = new Uint8Array(limit);
+  return stageOf(kind, async (bytes, count, span) => {
+    checkValues(bytes, count);
+    const out = new Uint8Array(span.count * WORD);
     const view = new DataView(out.buffer);
-    walk(bytes, (start, end, i) => {
+    walk(bytes, span, (start, end, i) => {
       let length = end - start;
       // A byte from 80 to BF continues a character.
       if (kind === TEXT)
         for (let k = start; k < end; k++) if (((bytes[k] as number) & 0xc0) === 0x80) length--;
-      view.setUint32(i * WORD, length, true);
+      view.setUint32((i - span.first) * WORD, length, true);
     });
     return out;
   });
@@ -235,20 +234,20 @@ function lengthStage(kind: Kind): Stage {
 
 /** Decodes to items of one length. */
 function valueStage(kind: Kind, itemSize: number): Stage {
-  const mostEncoded = (nbytes: number): number => WORD + (nbytes / itemSize) * WORD + nbytes;
-  return stageOf(kind, mostEncoded, async (bytes, limit, _, out) => {
-    checkValues(bytes, limit / itemSize);
-    if (limit > MAX_CHUNK)
+  return stageOf(kind, async (bytes, count, span) => {
+    checkValues(bytes, count);
+    const nbytes = span.count * itemSize;
+    if (nbytes > MAX_CHUNK)
       throw new SuperchunkError(
         "LIMIT",
-        `the chunk has ${limit / itemSize} values, and the longest of the array takes ${itemSize} bytes: ${limit} bytes as items of one length; ${MAX_CHUNK} is the limit. Read it with zarr-python`,
-        { field: "dtype", expected: MAX_CHUNK, found: limit },
+        `${span.count} values of the chunk take ${nbytes} bytes, because the longest of the array takes ${itemSize}; ${MAX_CHUNK} is the limit. Read fewer at a time`,
+        { field: "dtype", expected: MAX_CHUNK, found: nbytes },
       );
-    const items = out?.fill(0) ?? allocate(limit);
-    const view = new DataView(items.buffer, items.byteOffset, limit);
-    walk(bytes, (start, end, i) => {
+    const items = allocate(nbytes);
+    const view = new DataView(items.buffer);
+    walk(bytes, span, (start, end, i) => {
       if (end > start && bytes[end - 1] === 0) throw zeroEnd(kind, `value ${i} of the chunk`);
-      let to = i * itemSize;
+      let to = (i - span.first) * itemSize;
       const last = to + itemSize;
       if (kind === BYTES) {
         if (to + end - start > last) throw grown(kind);
@@ -317,12 +316,16 @@ function damaged(what: string, details: SuperchunkError["details"]): SuperchunkE
   return new SuperchunkError("BAD_CHUNK", `${what}; the chunk is damaged`, details);
 }
 
-/** Visits the values of checked bytes. */
-function walk(bytes: Uint8Array, visit: (start: number, end: number, value: number) => void): void {
+/** Visits a span of the values of checked bytes. */
+function walk(
+  bytes: Uint8Array,
+  { first, count }: ItemSpan,
+  visit: (start: number, end: number, value: number) => void,
+): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let i = 0, next = WORD; next < bytes.length; i++) {
+  for (let i = 0, next = WORD; i < first + count; i++) {
     const start = next + WORD;
     next = start + view.getUint32(next, true);
-    visit(start, next, i);
+    if (i >= first) visit(start, next, i);
   }
 }

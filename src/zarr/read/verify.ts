@@ -22,6 +22,8 @@ export interface VerifiedArray {
 
 /** Of larger chunks, only the part inside the array is allocated: a document alone is not trusted. */
 const MOST_PADDED = 1 << 30;
+/** Most bytes of values of variable length at a time, as items. */
+const MOST_VARIABLE = 64 << 20;
 
 /** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts. */
 export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
@@ -104,10 +106,17 @@ async function decodeStored(
   const { itemSize } = model.dtype;
   const isWhole = elementsOf(chunk.shape) * itemSize <= MOST_PADDED;
   const counts = isWhole ? chunk.shape : countsWithin(chunk, model);
-  const bytes = allocate(elementsOf(counts) * itemSize, { path: store.describe(chunk.key) });
-  if (bytes.length === 0) return false;
-  const extents = counts.map((count, d) => ({ start: at(chunk.start, d), count, step: 1 }));
-  await reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, signal);
+  if (elementsOf(counts) === 0) return false;
+  const [rows = 1, ...row] = counts;
+  const isVariable = leafOf(model.chain).stages[0]?.decodeSpan !== undefined;
+  const step = isVariable ? Math.max(1, Math.floor(MOST_VARIABLE / (elementsOf(row) * itemSize))) : rows;
+  for (let done = 0; done < rows; done += step) {
+    const part = counts.length === 0 ? [] : [Math.min(step, rows - done), ...row];
+    const bytes = allocate(elementsOf(part) * itemSize, { path: store.describe(chunk.key) });
+    const first = (d: number): number => at(chunk.start, d) + (d === 0 ? done : 0);
+    const extents = part.map((count, d) => ({ start: first(d), count, step: 1 }));
+    await reading.read(extents, { bytes, offset: 0, strides: stridesOf(part) }, signal);
+  }
   return true;
 }
 

@@ -27,7 +27,17 @@ def read(job):
     array = open_array(job["path"])
     if "fill" in job:
         check_fill(array, job)
-    return describe(array[...], job, dict(array.attrs))
+    return describe(values_of(array, job), job, dict(array.attrs))
+
+
+def values_of(array, job):
+    values = array[...]
+    if not job.get("text"):
+        return values
+    longest = max(len(each) for each in values.ravel())
+    if longest > parse_dtype(job["dtype"]).itemsize // 4:
+        raise ValueError("there is a text of %d characters" % longest)
+    return values.astype(parse_dtype(job["dtype"]))
 
 
 def write_array(job):
@@ -36,7 +46,7 @@ def write_array(job):
     array[...] = np.fromfile(job["from"], parse_dtype(job["dtype"])).reshape(job["shape"])
     if not job.get("readBack", True):
         return {"done": True}
-    return describe(open_array(job["path"])[...], job)
+    return describe(values_of(open_array(job["path"]), job), job)
 
 
 def open_array(path, mode="r"):
