@@ -63,9 +63,10 @@ const PARTS = [
   ["stream", ["codec/stream", "codec/made"]],
   ["nodes", ["view/view-tree"], ZARR],
   ["zarr", ZARR],
-  // On demand: lists of chunks, and then documents of Zarr v2 and verification.
+  // On demand: documents of Zarr v2, and lists of chunks, and then verification.
+  ["zarr-v2", ["zarr/document/metadata-v2"]],
   ["stored-chunks", ["zarr/read/stored-chunks"]],
-  ["zarr-more", ["zarr/document/metadata-v2", "zarr/read/verify"]],
+  ["zarr-verify", ["zarr/read/verify"]],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],

@@ -115,6 +115,26 @@ export function parseV2Consolidated(document: JsonValue, name: string): JsonObje
   return asObject(object["metadata"] ?? null, { path: name, field: "metadata" });
 }
 
+/** Nodes directly below the group that these documents belong to. */
+export async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<string> {
+  for (const key of Object.keys(documents)) {
+    const [name = "", document = "", ...deeper] = key.split("/");
+    const isNode = document === V2_DOCUMENTS.array || document === V2_DOCUMENTS.group;
+    if (isNode && deeper.length === 0) yield name;
+  }
+}
+
+/** The `.zmetadata` of a group further below, derived from these documents. */
+export function consolidatedBelow(documents: JsonObject, name: string, key: string): JsonValue | undefined {
+  if (key !== V2_DOCUMENTS.consolidated) return undefined;
+  const front = `${name}/`;
+  const below = Object.entries(documents).filter(([each]) => each.startsWith(front));
+  return {
+    zarr_consolidated_format: 1,
+    metadata: Object.fromEntries(below.map(([each, document]) => [each.slice(front.length), document])),
+  };
+}
+
 /** What version 2 says of the encoding of chunks. */
 interface V2Codecs {
   readonly order?: JsonValue;

@@ -21,7 +21,6 @@ import {
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { runPooled } from "../../store/pool.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import {
@@ -134,9 +133,6 @@ function gridOf(document: JsonObject): JsonValue {
 function isShardCompressed({ serializer, stages }: Chain): boolean {
   return serializer.kind === "sharding" && (stages.length > 0 || isShardCompressed(serializer.inner));
 }
-
-/** Objects whose sizes are requested at a time. */
-const STATS_AT_ONCE = 64;
 
 /** A stored chunk of a Zarr array. */
 export interface ZarrChunk extends ReadableChunk {
@@ -339,23 +335,8 @@ export class ZarrArray implements ReadableArray {
    */
   async storedBytes(options: LongOptions = {}): Promise<number> {
     if (isGenerating(this.store)) return this.store.storedBytes(this.path);
-    let total = 0;
-    const ask = async (key: string, signal: AbortSignal): Promise<void> => {
-      const { store } = this;
-      const size = await (store.sizeOf?.(key, { signal }) ??
-        store.stat(key, { signal }).then((info) => info?.size));
-      total += size ?? 0;
-    };
-    await runPooled(this.model.metadataKeys, STATS_AT_ONCE, ask, options.signal);
-    let keys: string[] = [];
-    const { storedPositions } = await import("./stored-chunks.ts");
-    for await (const position of storedPositions(this.store, this.model, options.signal)) {
-      if (keys.push(this.model.chunkKey(position)) < STATS_AT_ONCE) continue;
-      await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
-      keys = [];
-    }
-    await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
-    return total;
+    const { sumStored } = await import("./stored-chunks.ts");
+    return sumStored(this.store, this.model, options.signal);
   }
 
   /** Reads and decodes every stored chunk. Findings are returned, not thrown. */

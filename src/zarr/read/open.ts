@@ -8,7 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject, parseJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
-import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import type { JsonValue, ZarrDialect } from "../../format/types.ts";
 import { foldersOnly, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
@@ -211,7 +211,7 @@ async function openV2Node(
   const group = array ?? (await read(V2_DOCUMENTS.group));
   if (group === undefined) return undefined;
   // On demand: pages that show another version do not load it.
-  const { parseV2Array, parseV2Consolidated, parseV2Group } = await import("../document/metadata-v2.ts");
+  const v2 = await import("../document/metadata-v2.ts");
   const nodeOf = async (document: JsonValue, name: string): Promise<V2Node> => ({
     path,
     document,
@@ -222,46 +222,26 @@ async function openV2Node(
   });
   if (array !== undefined) {
     const own = await nodeOf(array, V2_DOCUMENTS.array);
-    const parse = (document: JsonValue): ArrayModel => parseV2Array({ ...own, document });
+    const parse = (document: JsonValue): ArrayModel => v2.parseV2Array({ ...own, document });
     return openModel(store, await parseNode(store, array, parse, options), options);
   }
   const node = await nodeOf(group, V2_DOCUMENTS.group);
   const all = await read(V2_DOCUMENTS.consolidated);
   if (all === undefined)
-    return new ZarrGroup(store, parseV2Group(node), {
+    return new ZarrGroup(store, v2.parseV2Group(node), {
       members: () => foldersWith(store, path, [V2_DOCUMENTS.array, V2_DOCUMENTS.group], options.signal),
       open: (name) => openZarr(store, joinKey(path, name), options),
     });
-  const documents = parseV2Consolidated(all, store.describe(joinKey(path, V2_DOCUMENTS.consolidated)));
-  return new ZarrGroup(store, parseV2Group(node, documents), {
-    members: () => consolidatedMembers(documents),
+  const documents = v2.parseV2Consolidated(all, store.describe(joinKey(path, V2_DOCUMENTS.consolidated)));
+  return new ZarrGroup(store, v2.parseV2Group(node, documents), {
+    members: () => v2.consolidatedMembers(documents),
     async open(name) {
       const below = (key: string): Promise<JsonValue | undefined> =>
-        Promise.resolve(documents[joinKey(name, key)] ?? consolidatedBelow(documents, name, key));
+        Promise.resolve(documents[joinKey(name, key)] ?? v2.consolidatedBelow(documents, name, key));
       const member = await openV2Node(store, joinKey(path, name), options, below);
       return member ?? openZarr(store, joinKey(path, name), options);
     },
   });
-}
-
-/** Nodes directly below the group that these documents belong to. */
-async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<string> {
-  for (const key of Object.keys(documents)) {
-    const [name = "", document = "", ...deeper] = key.split("/");
-    const isNode = document === V2_DOCUMENTS.array || document === V2_DOCUMENTS.group;
-    if (isNode && deeper.length === 0) yield name;
-  }
-}
-
-/** The `.zmetadata` of a group further below, derived from these documents. */
-function consolidatedBelow(documents: JsonObject, name: string, key: string): JsonValue | undefined {
-  if (key !== V2_DOCUMENTS.consolidated) return undefined;
-  const front = `${name}/`;
-  const below = Object.entries(documents).filter(([each]) => each.startsWith(front));
-  return {
-    zarr_consolidated_format: 1,
-    metadata: Object.fromEntries(below.map(([each, document]) => [each.slice(front.length), document])),
-  };
 }
 
 /** Opens a node of a hierarchy whose root is one of the folders above. */

@@ -7,7 +7,7 @@ import type { AbsentChunk } from "../../archive/kinds/types.ts";
 import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
-import { mapAhead } from "../../store/pool.ts";
+import { mapAhead, runPooled } from "../../store/pool.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer, unpermute } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
@@ -316,4 +316,30 @@ function* innerPieces(
     });
     yield { piece: { chain: inner, start: first, shape: chunkShape, dimensions }, slot };
   }
+}
+
+/** Objects whose sizes are requested at a time. */
+const STATS_AT_ONCE = 64;
+
+/** Bytes of the documents, chunks and shards of an array. */
+export async function sumStored(
+  store: ReadableStore,
+  model: ArrayModel,
+  asked: AbortSignal | undefined,
+): Promise<number> {
+  let total = 0;
+  const ask = async (key: string, signal: AbortSignal): Promise<void> => {
+    const size = await (store.sizeOf?.(key, { signal }) ??
+      store.stat(key, { signal }).then((info) => info?.size));
+    total += size ?? 0;
+  };
+  await runPooled(model.metadataKeys, STATS_AT_ONCE, ask, asked);
+  let keys: string[] = [];
+  for await (const position of storedPositions(store, model, asked)) {
+    if (keys.push(model.chunkKey(position)) < STATS_AT_ONCE) continue;
+    await runPooled(keys, STATS_AT_ONCE, ask, asked);
+    keys = [];
+  }
+  await runPooled(keys, STATS_AT_ONCE, ask, asked);
+  return total;
 }
