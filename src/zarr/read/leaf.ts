@@ -205,12 +205,12 @@ export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf
     else copyWhole(job, encoded);
     return;
   }
-  const [front, ...others] = stages;
-  const { decodeSpan } = front ?? {};
-  if (front !== undefined && decodeSpan !== undefined) {
+  const decodeSpan = stages[0]?.decodeSpan;
+  if (decodeSpan !== undefined) {
     const span = spanOf(job);
-    const part = { ...front, decode: (bytes: Uint8Array) => decodeSpan(bytes, elementsOf(shape), span) };
-    copySpan(job, await decodeStages([part, ...others], encoded, undefined, place), span.first);
+    const decode = (bytes: Uint8Array): Promise<Uint8Array> => decodeSpan(bytes, elementsOf(shape), span);
+    const parts = stages.map((stage, i) => (i === 0 ? { ...stage, decode } : stage));
+    copySpan(job, await decodeStages(parts, encoded, undefined, place), span.first);
     return;
   }
   const isShelved = stages.length === 1 && nbytes <= MOST_SHELVED;
