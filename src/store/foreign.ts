@@ -43,7 +43,7 @@ export function asReadable(store: ReadableStore | ForeignStore, name = ""): Read
 }
 
 /**
- * Adapts a zarrita store for reading here.
+ * Adapts a zarrita store for reading here; `name` is what messages call it.
  *
  * Such a store does not report sizes: `stat` reads the whole object, and its version is a hash of the bytes. Zarr shards need no `stat`:
  * their index is read from the object's end, and again after a read, to detect a change. The store cannot list (`UNSUPPORTED`). Some stores
