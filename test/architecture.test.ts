@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_611,
   pool: 532,
   scan: 2_123,
-  plan: 2_556,
+  plan: 2_560,
   queue: 601,
   page: 5_649,
   places: 854,

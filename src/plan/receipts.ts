@@ -145,7 +145,11 @@ export class ReceiptLog {
     const state = { ...this.#state(), updated: this.#updated, ended };
     const text = `${[JSON.stringify(state), ...this.#lines].join("\n")}\n`;
     const key = `${this.#name}-${this.#segment}.jsonl`;
-    await this.#store.put(key, new TextEncoder().encode(text));
+    const put = (): Promise<unknown> => this.#store.put(key, new TextEncoder().encode(text));
+    // Another process that finishes the plan may remove the folder meanwhile; what this one then leaves, it removes itself.
+    await put().catch((error: unknown) =>
+      isSuperchunkError(error, "NOT_FOUND") ? put() : Promise.reject(error),
+    );
     this.#writes++;
     if (this.#lines.length < MOST_LINES && (this.#writes < MOST_WRITES || this.#lines.length === 0)) return;
     this.#lines = [];

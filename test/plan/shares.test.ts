@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
 import type { ConvertOptions } from "../../src/convert/pipeline.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
@@ -322,6 +323,24 @@ it("a process that resumes writing receipts after the plan was finished leaves n
   goOn();
   await zombie;
   expect(await objectsOf(target)).toEqual(await straight(source));
+});
+
+it("a process whose receipts are removed while it writes them does not fail", async () => {
+  const target = new MemoryStore();
+  const job = await planOf(await makeTree(), target);
+  let removed = 0;
+  const store = interceptStore(target, {
+    onCall: async ({ method, key }, proceed) => {
+      if (method === "put" && key.endsWith(".jsonl") && removed++ === 1)
+        throw new SuperchunkError("NOT_FOUND", "there is nothing at this path", { path: key });
+      return proceed();
+    },
+    onSync: (_, proceed) => proceed(),
+    onList: async () => undefined,
+  });
+  expect(await runShared({ ...job, destination: { store, path: "out" } }, {})).toMatchObject({ failed: 0 });
+  expect(removed).toBeGreaterThan(2);
+  expect(await finishShared(job)).toMatchObject({ failed: expect.any(Number) as number });
 });
 
 it("a process that goes on after others finished the plan stops once it notices", async () => {
