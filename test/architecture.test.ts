@@ -167,7 +167,7 @@ const LATER: Readonly<Record<string, number>> = {
   hdf5: 3_037,
   blosc2: 3_431,
   tables: 1_764,
-  codec2: 1_611,
+  codec2: 1_622,
   pool: 532,
   scan: 2_123,
   plan: 2_560,

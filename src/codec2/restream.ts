@@ -42,10 +42,7 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
   checkExpected(header, options);
   const { nbytes, nblocks, blocksize, typesize } = header;
   if (header.memcpyed && header.special === undefined)
-    return joinBytes([
-      header1(header, nbytes, { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + nbytes }),
-      chunk.subarray(HEADER2_LENGTH, header.ctbytes),
-    ]);
+    return joinBytes(stored(header, chunk.subarray(HEADER2_LENGTH, header.ctbytes)));
   const canCopy =
     header.special === undefined &&
     nbytes > 0 &&
@@ -66,6 +63,7 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
       next += stream.length;
     }
   }
+  if (next > HEADER_LENGTH + nbytes) return joinBytes(stored(header, await decode(chunk)));
   const flags = flagsOf(header, blocksize) ?? 0;
   return joinBytes([header1(header, nbytes, { flags, ctbytes: next }), starts, ...parts]);
 }
@@ -88,8 +86,7 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
     return Array.from({ length: nblocks }, (_, i) => {
       const start = HEADER2_LENGTH + i * blocksize;
       const bytes = chunk.subarray(start, start + sizeOf(i));
-      const settings = { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + bytes.length };
-      return { pieces: [header1(header, bytes.length, settings), bytes], isCopied: true };
+      return { pieces: stored(header, bytes), isCopied: true };
     });
   const places = new Blosc2Blocks(chunk, header);
   let decoded: Uint8Array | undefined;
@@ -105,11 +102,25 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
     } else {
       const streams = streamsOf(places, i, runs);
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
+      if (length > HEADER_LENGTH + size) {
+        decoded ??= await decode(chunk);
+        const start = places.offsetOf(i);
+        blocks.push({ pieces: stored(header, decoded.subarray(start, start + size)), isCopied: false });
+        continue;
+      }
       const head = joinBytes([header1(header, size, { flags, ctbytes: length }), START]);
       blocks.push({ pieces: [head, ...streams], isCopied: true });
     }
   }
   return blocks;
+}
+
+/** The pieces of a chunk that stores its bytes as they are: readers refuse one that is longer than that. */
+function stored(header: Blosc2Header, bytes: Uint8Array): readonly Uint8Array[] {
+  return [
+    header1(header, bytes.length, { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + bytes.length }),
+    bytes,
+  ];
 }
 
 async function repeatedBlocks(header: Blosc2Header, value: Uint8Array): Promise<Block[]> {

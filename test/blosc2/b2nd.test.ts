@@ -10,6 +10,7 @@ import { expect, test } from "vitest";
 import { readFrame } from "../../src/blosc2/frame.ts";
 import { encode } from "../../src/codec/index.ts";
 import { convert } from "../../src/convert/run/convert.ts";
+import { create } from "../../src/edit/edit.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -183,3 +184,15 @@ test("a chunk of zeros that Zarr does not store becomes an entry of the index, a
   const array = await openArray(back, "x.b2nd");
   expect(sha256(await array.getBytes())).toBe(values["nofilter.b2nd"]?.sha256);
 });
+
+test.each(["blz", "bcolz", "bloscpack"] as const)(
+  "chunks that do not compress become chunks that readers take, from b2nd to %s",
+  async (to) => {
+    const store = new MemoryStore();
+    const values = Int32Array.of(1, -70_000, 300_000_000);
+    await (await create(store, "a", { dtype: "<i4", shape: [0, 3], data: values })).close();
+    await convert(await open(store, "a"), { store, path: "a.b2nd" }, { to: "b2nd" });
+    await convert(await open(store, "a.b2nd"), { store, path: "back" }, { to, verify: true });
+    expect((await (await openArray(store, "back")).get()).data).toEqual(values);
+  },
+);
