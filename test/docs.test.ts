@@ -5,7 +5,7 @@ import { compileModules, readExamples, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
 import { temporaryFolder } from "./folder.ts";
 
-const DOCUMENTS = ["README.md", "docs/blosc.md", "docs/zarrita.md", "docs/library.md"];
+const DOCUMENTS = ["README.md", "docs/blosc.md", "docs/zarrita.md", "docs/library.md", "docs/parquet.md"];
 
 const examples = DOCUMENTS.flatMap((document) =>
   readExamples(document, "ts").map((code, index) => ({ name: `${document}, block ${index + 1}`, code })),

@@ -57,7 +57,7 @@ export async function verifySequence(context: VerifyContext, options: LongOption
 
 /** What a reader sees of a carray or a table whose change of values or rows is committed, and not in all files. [FA-12] */
 export const UNFINISHED =
-  "a change is not complete: some chunks may have the old values, and others the new ones. A writer is at work, or was killed; the next command that writes completes it";
+  "a change is not complete: some chunks may have the old values. A writer is at work, or was killed; the next command that writes completes it";
 
 /** True if the folder of a carray or a table has such a change. */
 export async function isUnfinished(store: ReadableStore, path: string): Promise<boolean> {
