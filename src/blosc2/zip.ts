@@ -227,7 +227,7 @@ export class ZipStore implements ReadableStore {
     if (expected === found) return;
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
-      `the crc32 of the ${size} bytes of this member of the zip archive is 0x${found}, not 0x${expected}: some of them are damaged; look for another copy`,
+      `the crc32 of the ${size} bytes of this member of the zip archive is 0x${found}, not 0x${expected}; look for another copy`,
       { path: this.describe(key), field: "crc32", expected: `0x${expected}`, found: `0x${found}` },
     );
   }

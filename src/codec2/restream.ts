@@ -65,7 +65,7 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
   }
   if (next > HEADER_LENGTH + nbytes) return joinBytes(stored(header, await decode(chunk)));
   const flags = flagsOf(header, blocksize) ?? 0;
-  return joinBytes([header1(header, nbytes, { flags, ctbytes: next }), starts, ...parts]);
+  return joinBytes([header1(header, nbytes, flags, next), starts, ...parts]);
 }
 
 /**
@@ -75,17 +75,16 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
  */
 export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block | undefined)[]> {
   const header = readBlosc2Header(chunk);
-  const { nbytes, blocksize, nblocks, special, memcpyed } = header;
-  const sizeOf = (block: number): number => Math.min(blocksize, nbytes - block * blocksize);
+  const { typesize, blocksize, nblocks, special, memcpyed, ctbytes } = header;
   if (special === "zeros" || special === "none") return Array.from({ length: nblocks }, () => undefined);
   if (special !== undefined) {
-    const value = special === "nan" ? nanOf(header.typesize) : chunk.subarray(HEADER2_LENGTH, header.ctbytes);
+    const value = special === "nan" ? nanOf(typesize) : chunk.subarray(HEADER2_LENGTH, ctbytes);
     return repeatedBlocks(header, value);
   }
   if (memcpyed)
     return Array.from({ length: nblocks }, (_, i) => {
       const start = HEADER2_LENGTH + i * blocksize;
-      const bytes = chunk.subarray(start, start + sizeOf(i));
+      const bytes = chunk.subarray(start, Math.min(start + blocksize, ctbytes));
       return { pieces: stored(header, bytes), isCopied: true };
     });
   const places = new Blosc2Blocks(chunk, header);
@@ -95,32 +94,24 @@ export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block
   for (let i = 0; i < nblocks; i++) {
     const size = places.lengthOf(i);
     const flags = flagsOf(header, size);
-    if (flags === undefined) {
+    const streams = flags === undefined ? [] : streamsOf(places, i, runs);
+    const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
+    // Readers refuse a chunk that is longer than one that stores its bytes as they are.
+    if (flags === undefined || length > HEADER_LENGTH + size) {
       decoded ??= await decode(chunk);
       const start = places.offsetOf(i);
       blocks.push(await encodeBlock(decoded.subarray(start, start + size), header));
     } else {
-      const streams = streamsOf(places, i, runs);
-      const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
-      if (length > HEADER_LENGTH + size) {
-        decoded ??= await decode(chunk);
-        const start = places.offsetOf(i);
-        blocks.push({ pieces: stored(header, decoded.subarray(start, start + size)), isCopied: false });
-        continue;
-      }
-      const head = joinBytes([header1(header, size, { flags, ctbytes: length }), START]);
+      const head = joinBytes([header1(header, size, flags, length), START]);
       blocks.push({ pieces: [head, ...streams], isCopied: true });
     }
   }
   return blocks;
 }
 
-/** The pieces of a chunk that stores its bytes as they are: readers refuse one that is longer than that. */
+/** The pieces of a chunk that stores its bytes as they are. */
 function stored(header: Blosc2Header, bytes: Uint8Array): readonly Uint8Array[] {
-  return [
-    header1(header, bytes.length, { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + bytes.length }),
-    bytes,
-  ];
+  return [header1(header, bytes.length, FLAG.memcpyed, HEADER_LENGTH + bytes.length), bytes];
 }
 
 async function repeatedBlocks(header: Blosc2Header, value: Uint8Array): Promise<Block[]> {
@@ -231,7 +222,8 @@ function shuffleFor({ shuffle }: Blosc2Header): "bitshuffle" | "shuffle" {
 function header1(
   { typesize, blocksize }: Pick<Blosc2Header, "typesize" | "blocksize">,
   nbytes: number,
-  { flags, ctbytes }: { readonly flags: number; readonly ctbytes: number },
+  flags: number,
+  ctbytes: number,
 ): Uint8Array {
   return encodeHeader({ flags, typesize, nbytes, blocksize: Math.min(blocksize, nbytes), ctbytes });
 }

@@ -212,7 +212,7 @@ function explain(error: unknown): never {
   if (!isSuperchunkError(error, "IO") || !/Failed to fetch|NetworkError|Load failed/.test(error.message))
     throw error;
   throw new Error(
-    `${error.message}. Either no server answers there, or it does not let pages of other servers read it: it has to send the header Access-Control-Allow-Origin`,
+    `${error.message}. Either no server answers there, or it does not let pages of other servers read it: it must send the header Access-Control-Allow-Origin`,
   );
 }
 
