@@ -423,8 +423,8 @@ export interface SourceRun {
   /** Changes when the source does. */
   fingerprint(): Promise<JsonValue>;
   /**
-   * Checks its place: throws `CONFLICT` if it is taken, or empties it if that is allowed. Returns folders that do not exist
-   * yet, to be deleted if the source fails. For a hierarchy, the runner does this.
+   * Checks its place: throws `CONFLICT` if it is taken, or empties it if that is allowed. Returns what to delete if the source fails:
+   * folders that do not exist yet, and the mark of an emptied folder, which is always deleted. For a hierarchy, the runner does this.
    */
   claim?(store: WritableStore): Promise<readonly string[]>;
   /** Documents of groups, the innermost first, without the skipped nodes. */

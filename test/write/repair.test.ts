@@ -190,6 +190,14 @@ test("if the array gives the chunks per superchunk, those after a gap keep their
   expect(holes.map(({ from, to }) => [from, to])).toEqual([32, 40, 48, 56].map((row) => [row, row + 8]));
 });
 
+test("a repair does not replace what a killed one left, and advises to remove it", async () => {
+  const store = await whole();
+  const to = new MemoryStore();
+  await to.put("data/__1__.bin", new Uint8Array(9));
+  const error = { code: "CONFLICT", message: expect.stringMatching(/exists here; .*, or remove it first$/) };
+  await expect(repairArray(store, "", { into: { store: to, path: "" } })).rejects.toMatchObject(error);
+});
+
 test("without meta/storage the dtype of the chunks is unknown", async () => {
   const store = await whole();
   await store.delete("meta/storage");

@@ -12,7 +12,8 @@ import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
-import type { LayoutOptions } from "../pipeline.ts";
+import { ZarrGroup } from "../../zarr/read/group.ts";
+import type { LayoutOptions, OpenedSource, Target } from "../pipeline.ts";
 import {
   addAttributes,
   checkDimensionNames,
@@ -173,6 +174,23 @@ export function addGroup(
     if (to !== column) found.renamed.push({ from: joinKey(path, column.replaceAll("/", "%2F")), to: place });
     return [column, { node: place, name: to === column ? undefined : column }];
   });
+}
+
+/** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
+export function refuseColumns(
+  source: OpenedSource,
+  { format, isHierarchy }: Pick<Target, "format" | "isHierarchy">,
+  portable?: boolean,
+): void {
+  const isGroup = isHierarchy && source instanceof ZarrGroup;
+  if (source.kind !== "bytes" && source.kind !== "array" && !isGroup) return;
+  if ("columnNames" in source && source.columnNames.length > 0) return;
+  const isStruct = source.kind === "array" && source.dtype.kind === "struct";
+  if (isStruct && isHierarchy && hasSubArrays(source.dtype) && portable !== true) return;
+  if (isStruct && ["parquet", "arrow"].includes(format) && source.shape.length === 1) return;
+  const whole = isGroup ? "a group of Zarr is copied whole" : "it has no columns";
+  const why = isStruct ? `${format} keeps structs whole, so no field can be chosen` : whole;
+  throw noColumns(source, why);
 }
 
 /** True for a struct with a field that is a sub-array, at any depth. */

@@ -2,24 +2,28 @@ import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
-import { ZarrGroup } from "../../zarr/read/group.ts";
 import {
   type ConvertOptions,
   type ConvertResult,
   type Destination,
   type FoundAt,
   failureOf,
-  type OpenedSource,
   type SourceItem,
   type SourceRun,
   type Target,
   type TargetPlace,
 } from "../pipeline.ts";
-import { hasSubArrays } from "../plan/conversion-jobs.ts";
+import { refuseColumns } from "../plan/conversion-jobs.ts";
 import { digestOf } from "../sources/items.ts";
-import { noColumns } from "../sources/source-array.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
-import { ConversionRecord, conflict, deleteTree, emptyDestination, recordKey } from "./destination.ts";
+import {
+  ConversionRecord,
+  conflict,
+  deleteTree,
+  emptyDestination,
+  isMark,
+  recordKey,
+} from "./destination.ts";
 import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
@@ -86,19 +90,6 @@ export async function planItem(
   if (run.refusal !== undefined) throw run.refusal;
   const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
   return { run, fingerprint: await digestOf(facts) };
-}
-
-/** Throws `BAD_ARGUMENT` for a source of which no columns can be chosen. */
-function refuseColumns(source: OpenedSource, { format, isHierarchy }: Target, portable?: boolean): void {
-  const isGroup = isHierarchy && source instanceof ZarrGroup;
-  if (source.kind !== "bytes" && source.kind !== "array" && !isGroup) return;
-  if ("columnNames" in source && source.columnNames.length > 0) return;
-  const isStruct = source.kind === "array" && source.dtype.kind === "struct";
-  if (isStruct && isHierarchy && hasSubArrays(source.dtype) && portable !== true) return;
-  if (isStruct && ["parquet", "arrow"].includes(format) && source.shape.length === 1) return;
-  const whole = isGroup ? "a group of Zarr is copied whole" : "it has no columns";
-  const why = isStruct ? `${format} keeps structs whole, so no field can be chosen` : whole;
-  throw noColumns(source, why);
 }
 
 /** A planned source, or why it could not be planned. */
@@ -234,7 +225,8 @@ export class Conversion {
       );
     const settings = { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) };
     const identity = { sources: this.#sources.names, options: settings };
-    const record = await ConversionRecord.open(store, key, identity, { resume, destination: root });
+    const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
+    const record = await ConversionRecord.open(store, key, identity, asked);
     if (!isHierarchy) return record;
     if (isTaken && resume && !record.isResumed)
       throw conflict(
@@ -409,12 +401,14 @@ export class Conversion {
     }
     const made = (await run.claim?.(store)) ?? [];
     try {
-      return await runSource(run, this.#context, {
+      const outcome = await runSource(run, this.#context, {
         keep: "nothing",
         discard: (key) => deleteTree(store, key),
         signal,
         onProgress: this.#progress.of(index, false),
       });
+      for (const key of made.filter(isMark)) await store.delete(key);
+      return outcome;
     } catch (error) {
       // Only the first error is thrown.
       for (const key of made) await deleteAt(store, key).catch(() => undefined);

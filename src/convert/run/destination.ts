@@ -28,6 +28,12 @@ export function recordKey(destination: string, isHierarchy: boolean): string {
   return joinKey(folder, name === "" ? RECORD_NAME : `.${name}${RECORD_NAME}`);
 }
 
+interface RecordOptions {
+  readonly resume: boolean;
+  readonly overwrites: boolean;
+  readonly destination: string;
+}
+
 const DIFFERENCES = {
   sources:
     "the unfinished conversion there has another source, or the source has changed since; overwrite starts again from the beginning",
@@ -55,34 +61,38 @@ export class ConversionRecord {
     key: string,
     identity: ConversionIdentity,
     stored: JsonObject | undefined,
+    isResumed: boolean,
   ) {
     this.#store = store;
     this.#key = key;
     this.#identity = identity;
-    this.isResumed = stored !== undefined;
-    this.#done = textsOf(stored?.["done"]);
+    this.isResumed = isResumed;
+    this.#done = textsOf(isResumed ? stored?.["done"] : undefined);
     this.#begun = textsOf(stored?.["begun"]);
+    // A node that was done may have been changed since: it is not a leftover.
+    if (!isResumed) for (const node of textsOf(stored?.["done"]).keys()) this.#begun.delete(node);
   }
 
   /**
-   * Opens the record of this conversion; with `resume`, the one that an earlier run left, if any. Writes nothing.
+   * Opens the record of this conversion; with `resume`, the one that an earlier run left, if any. With `overwrites`, what an earlier run left
+   * unfinished is known, and may be deleted. Writes nothing.
    * @throws CONFLICT if the existing record is of another source or other options
    */
   static async open(
     store: WritableStore,
     key: string,
     identity: ConversionIdentity,
-    { resume, destination }: { readonly resume: boolean; readonly destination: string },
+    { resume, overwrites, destination }: RecordOptions,
   ): Promise<ConversionRecord> {
-    const stored = resume ? await readRecord(store, key) : undefined;
-    if (stored === undefined) return new ConversionRecord(store, key, identity, undefined);
+    const stored = resume || overwrites ? await readRecord(store, key) : undefined;
+    if (stored === undefined || !resume) return new ConversionRecord(store, key, identity, stored, false);
     const wanted = parseJson(recordBytes({ ...identity }), key) as JsonObject;
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
       const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
       throw conflict(store.describe(destination), reason);
     }
-    return new ConversionRecord(store, key, identity, stored);
+    return new ConversionRecord(store, key, identity, stored, true);
   }
 
   /** True if the source is done. Throws `CONFLICT` if it has changed since. */
@@ -253,16 +263,25 @@ export async function checkDestination(
   );
 }
 
-/** Empties a hierarchy that is being replaced. If this is interrupted, it can be replaced again, but never resumed. */
+/**
+ * Empties a folder that is being replaced, except for a mark in it, whose key it returns. If this is interrupted, it can be replaced again,
+ * but a hierarchy never resumed.
+ */
 export async function emptyDestination(
   store: WritableStore,
-  prefix: string,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const mark = jsonBytes({ replacing: true });
-  await store.put(joinKey(prefix, RECORD_NAME), mark, { signal });
-  await store.delete(joinKey(prefix, "zarr.json"), { signal });
-  await deleteTree(store, prefix, { keep: joinKey(prefix, RECORD_NAME), signal });
+  folder: string,
+  signal?: AbortSignal,
+): Promise<string> {
+  const mark = joinKey(folder, RECORD_NAME);
+  await store.put(mark, jsonBytes({ replacing: true }), { signal });
+  await store.delete(joinKey(folder, "zarr.json"), { signal });
+  await deleteTree(store, folder, { keep: mark, signal });
+  return mark;
+}
+
+/** True for the mark of a folder that is being replaced, by its key or name. */
+export function isMark(key: string): boolean {
+  return splitKey(key).name === RECORD_NAME;
 }
 
 /** Removes what killed processes have left of puts in a folder that belongs to the conversion, and below it. */

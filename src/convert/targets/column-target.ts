@@ -32,7 +32,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
-import { deleteTree } from "../run/destination.ts";
+import { emptyDestination, isMark } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { chooseColumns } from "../sources/source-array.ts";
@@ -355,7 +355,7 @@ async function claim(
   pieces: readonly Piece[],
   key: string,
   store: WritableStore,
-  { overwrite }: ConvertOptions,
+  { overwrite, resume }: ConvertOptions,
 ): Promise<readonly string[]> {
   if (ending !== undefined) {
     const folder = folderOf(pieces, key, ending);
@@ -378,7 +378,7 @@ async function claim(
   for await (const { name } of store.list(key)) names.push(name);
   if (names.length === 0) return [];
   const isArchive = names.includes("meta") || names.includes("__rootdirs__");
-  if (overwrite !== true || !isArchive)
+  if (!(isArchive && overwrite === true) && !(names.some(isMark) && (overwrite === true || resume === true)))
     throw new SuperchunkError(
       "CONFLICT",
       isArchive
@@ -386,8 +386,7 @@ async function claim(
         : "the destination is a folder that holds something else; choose another",
       { path: store.describe(key) },
     );
-  await deleteTree(store, key);
-  return [];
+  return [await emptyDestination(store, key)];
 }
 
 /** The folder of a source's files. */

@@ -13,16 +13,20 @@ const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", 
 /**
  * Makes sure that nothing is in the way. With `overwrite`, removes an existing archive, or a table with its columns. If this is
  * interrupted, what is left cannot be opened as an archive.
- * @throws CONFLICT if there is one, or a part of one, without `overwrite`
+ * @throws CONFLICT if there is one, or a part of one, without `overwrite`; undefined if the caller never replaces one
  */
-export async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
+export async function clearPlace(
+  store: WritableStore,
+  path: string,
+  overwrite: boolean | undefined,
+): Promise<void> {
   const data = joinKey(path, "data");
   const isTaken = (await hasSome(store, path)) || (await hasEntries(store, data));
   if (!isTaken) return;
   if (!overwrite)
     throw new SuperchunkError(
       "CONFLICT",
-      "an archive, or a part of one, exists here; choose another path, or replace it with {overwrite: true}",
+      `an archive, or a part of one, exists here; choose another path, or ${overwrite === undefined ? "remove it first" : "replace it with {overwrite: true}"}`,
       { path: store.describe(path) },
     );
   const columns = await columnsOf(store, path);

@@ -89,7 +89,7 @@ export async function repairInto(
   const settings = { ...knownSettings(survey, path), revision: 0, zarr: false };
   const lock = await options.lock?.();
   try {
-    await clearPlace(into.store, into.path, false);
+    await clearPlace(into.store, into.path, undefined);
     const root = new ArrayRoot(into.store, into.path, undefined);
     const layout = { ...EMPTY_LAYOUT, id: newArrayId() };
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 });

@@ -311,6 +311,52 @@ test("what a run left unfinished is still known if the next run is interrupted b
   expect(await keysOf(target)).toEqual(await keysOf(whole));
 });
 
+/** A store that changes nothing more after so many changes, as if the process had been killed. */
+class DyingStore extends MemoryStore {
+  changesLeft = Number.POSITIVE_INFINITY;
+
+  override async put(...given: Parameters<MemoryStore["put"]>): ReturnType<MemoryStore["put"]> {
+    this.#live();
+    return super.put(...given);
+  }
+
+  override async delete(...given: Parameters<MemoryStore["delete"]>): Promise<void> {
+    this.#live();
+    return super.delete(...given);
+  }
+
+  #live(): void {
+    if (this.changesLeft-- <= 0) throw new Error("killed");
+  }
+}
+
+test.each(["bcolz", "blz"] as const)(
+  "an array that becomes %s can be overwritten wherever an earlier run was killed, also one that overwrote",
+  async (format) => {
+    const source = await makeHierarchy();
+    const to = (store: MemoryStore, options: ConvertOptions = {}): Promise<ConvertResult> =>
+      convert({ store: source, path: "h/one" }, { store, path: "dst" }, { to: format, ...options });
+    const whole = new MemoryStore();
+    await to(whole);
+    for (const isThere of [false, true])
+      for (const again of isThere ? (["overwrite"] as const) : (["overwrite", "resume"] as const))
+        for (let changes = 1; ; changes++) {
+          const target = new DyingStore();
+          if (isThere) await to(target);
+          target.changesLeft = changes;
+          const killed = await to(target, { overwrite: isThere }).catch((error: Error) => error.message);
+          target.changesLeft = Number.POSITIVE_INFINITY;
+          if (killed !== "killed") break;
+          await to(target, { [again]: true });
+          const keys = await keysOf(target);
+          expect(keys).toEqual(await keysOf(whole));
+          for (const key of keys.filter((each) => each.includes("/data/")))
+            expect(await target.get(key)).toEqual(await whole.get(key));
+          expect(changes).toBeLessThan(50);
+        }
+  },
+);
+
 test("a record with a damaged list of started items is treated as if nothing was started", async () => {
   const store = await makeHierarchy();
   const target = new MemoryStore();
