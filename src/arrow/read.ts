@@ -142,6 +142,7 @@ function schemaOf(footer: Uint8Array, path: string): ArrowMessage {
   for (const [i, value] of [10, 12, 8, 10, 4].entries()) view.setUint16(4 + 2 * i, value, true);
   view.setUint16(24, VERSION, true);
   view.setUint8(26, HEADER_SCHEMA);
+  inFooter(path, () => assertLists(view, HEADER_SCHEMA));
   return { kind: HEADER_SCHEMA, bytes: encapsulate(bytes) };
 }
 
@@ -197,7 +198,7 @@ function describe(
     const length = body === undefined ? 0n : view.getBigInt64(body, true);
     if (length < 0n) throw new RangeError("a negative length");
     const own = kind === undefined ? 0 : view.getUint8(kind);
-    if (own !== HEADER_SCHEMA) assertLists(view, own);
+    assertLists(view, own);
     return { kind: own, body: Number(length) };
   } catch (cause) {
     throw new SuperchunkError("BAD_FIELD", "a message of Arrow contradicts itself; the file is damaged", {
@@ -208,17 +209,38 @@ function describe(
   }
 }
 
-/** Throws for a batch with lists that are longer than the metadata: flechette would read them to their end. */
+/** Throws for a schema or a batch with lists that are longer than the metadata: flechette would read them to their end. */
 function assertLists(view: DataView, kind: number): void {
   const target = (field: number | undefined): number | undefined =>
     field === undefined ? undefined : field + view.getUint32(field, true);
+  let left = view.byteLength;
+  const list = (slot: number, table: number | undefined, width: number): { at: number; count: number } => {
+    const place = table === undefined ? undefined : target(fieldOf(view, slot, table));
+    const count = place === undefined ? 0 : view.getUint32(place, true);
+    left -= count * width;
+    if (left < 0) throw new RangeError("lists are longer than the metadata");
+    return { at: (place ?? 0) + 4, count };
+  };
+  const fields = (slot: number, table: number | undefined): void => {
+    const { at: first, count } = list(slot, table, 4);
+    for (let at = first; at < first + 4 * count; at += 4) {
+      const field = target(at) ?? 0;
+      const type = fieldOf(view, 8, field);
+      if (type !== undefined && view.getUint8(type) === TYPE.union)
+        list(6, target(fieldOf(view, 10, field)), 4);
+      fields(14, field);
+      list(16, field, 4);
+    }
+  };
   const header = target(fieldOf(view, 8));
-  const batch = kind === DICTIONARY && header !== undefined ? target(fieldOf(view, 6, header)) : header;
-  for (const slot of batch === undefined ? [] : [6, 8, 12]) {
-    const list = target(fieldOf(view, slot, batch));
-    if (list !== undefined && view.getUint32(list, true) * 8 > view.byteLength)
-      throw new RangeError("a list is longer than the metadata");
+  if (kind === HEADER_SCHEMA) {
+    fields(6, header);
+    list(8, header, 4);
+    list(10, header, 8);
+    return;
   }
+  const batch = kind === DICTIONARY && header !== undefined ? target(fieldOf(view, 6, header)) : header;
+  for (const slot of [6, 8, 12]) list(slot, batch, 8);
 }
 
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
@@ -288,10 +310,11 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   const held = (values as ArrayLike<unknown> | undefined)?.length ?? 0;
   const [first] = (children ?? []).map((child) => child.length);
   const id = typeId as number;
+  const ofStride = (count: number): number => (stride < 0 ? 0 : count / Math.max(1, stride));
   const rooms: Readonly<Record<number, number | undefined>> = {
     [TYPE.bool]: 8 * held,
-    [TYPE.fixedBinary]: held / Math.max(1, stride),
-    [TYPE.fixedList]: (first ?? 0) / Math.max(1, stride),
+    [TYPE.fixedBinary]: ofStride(held),
+    [TYPE.fixedList]: ofStride(first ?? 0),
     [TYPE.struct]: first,
     [TYPE.decimal]: held / Math.max(1, bitWidth / 64),
   };

@@ -32,6 +32,7 @@ export const TYPE = {
   timestamp: 10,
   list: 12,
   struct: 13,
+  union: 14,
   fixedBinary: 15,
   fixedList: 16,
   duration: 18,
