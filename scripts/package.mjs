@@ -76,7 +76,7 @@ const PARTS = [
   // On demand: rows as they are appended, and why nothing opens at a path.
   ["live", ["archive/kinds/live-array", "open/follow", "archive/open/no-archive"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
-  ["write", ["edit/edit"]],
+  ["write", ["edit/edit", "scan/write-index"]],
   ["convert", ["convert/run/convert", "convert/run/repair"]],
   ["references", ["references/kerchunk/open-references", "references/plan/plan"]],
 ];

@@ -24,6 +24,8 @@ const PREFIX = 8;
 const MARK = 0xffff_ffff;
 /** Kinds of messages. */
 const DICTIONARY = 2;
+/** Most values of a dictionary in a byte of its body: bits, compressed as well as LZ4 can. */
+const MOST_VALUES = 8n * 255n;
 
 /**
  * Yields a table for each record batch, preceded by one without rows. Each is read on request.
@@ -142,7 +144,7 @@ function schemaOf(footer: Uint8Array, path: string): ArrowMessage {
   for (const [i, value] of [10, 12, 8, 10, 4].entries()) view.setUint16(4 + 2 * i, value, true);
   view.setUint16(24, VERSION, true);
   view.setUint8(26, HEADER_SCHEMA);
-  inFooter(path, () => assertLists(view, HEADER_SCHEMA));
+  inFooter(path, () => assertLists(view, HEADER_SCHEMA, 0n));
   return { kind: HEADER_SCHEMA, bytes: encapsulate(bytes) };
 }
 
@@ -198,7 +200,7 @@ function describe(
     const length = body === undefined ? 0n : view.getBigInt64(body, true);
     if (length < 0n) throw new RangeError("a negative length");
     const own = kind === undefined ? 0 : view.getUint8(kind);
-    assertLists(view, own);
+    assertLists(view, own, length);
     return { kind: own, body: Number(length) };
   } catch (cause) {
     throw new SuperchunkError("BAD_FIELD", "a message of Arrow contradicts itself; the file is damaged", {
@@ -209,8 +211,11 @@ function describe(
   }
 }
 
-/** Throws for a schema or a batch with lists that are longer than the metadata: flechette would read them to their end. */
-function assertLists(view: DataView, kind: number): void {
+/**
+ * Throws for a schema or a batch with lists that are longer than the metadata, and for a dictionary of more values than its body can hold:
+ * flechette would read them to their end.
+ */
+function assertLists(view: DataView, kind: number, body: bigint): void {
   const target = (field: number | undefined): number | undefined =>
     field === undefined ? undefined : field + view.getUint32(field, true);
   let left = view.byteLength;
@@ -240,7 +245,13 @@ function assertLists(view: DataView, kind: number): void {
     return;
   }
   const batch = kind === DICTIONARY && header !== undefined ? target(fieldOf(view, 6, header)) : header;
-  for (const slot of [6, 8, 12]) list(slot, batch, 8);
+  const nodes = list(6, batch, 16);
+  list(8, batch, 16);
+  list(12, batch, 8);
+  if (kind !== DICTIONARY) return;
+  for (let i = 0; i < nodes.count; i++)
+    if (view.getBigInt64(nodes.at + 16 * i, true) > body * MOST_VALUES)
+      throw new RangeError("a dictionary has more values than bytes for them");
 }
 
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {

@@ -3,7 +3,18 @@
  * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
-import { cp, mkdir, readdir, readFile, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  stat,
+  truncate,
+  unlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { create as createArray } from "../../src/node/edit.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
@@ -128,7 +139,8 @@ async function checkOwnReader(
       source,
     })),
   );
-  const files = asked.map((_, i) => join(folder, `own-${i}.npy`));
+  const out = await mkdtemp(join(folder, "own-"));
+  const files = asked.map((_, i) => join(out, `${i}.npy`));
   const printed = await runCommands(
     node,
     folder,

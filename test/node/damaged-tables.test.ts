@@ -29,7 +29,8 @@ async function outcomeOf(path: string): Promise<string> {
 test.each(FILES)("%s", async (file) => {
   const whole = readFileSync(join(FIXTURES, file));
   const path = join(temporaryFolder(), file);
-  const positions = Array.from({ length: whole.length }, (_, at) => at);
+  // The metadata are at the beginning; of what follows, every ninth byte.
+  const positions = [...whole.keys()].filter((at) => at < 2000 || at % 9 === 0);
   const codes = new Set<string>();
   for (const at of sample(positions, 40)) {
     writeFileSync(path, whole.subarray(0, at));
