@@ -12,7 +12,6 @@ import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
-import { ZarrGroup } from "../../zarr/read/group.ts";
 import type { LayoutOptions, OpenedSource, Target } from "../pipeline.ts";
 import {
   addAttributes,
@@ -182,7 +181,7 @@ export function refuseColumns(
   { format, isHierarchy }: Pick<Target, "format" | "isHierarchy">,
   portable?: boolean,
 ): void {
-  const isGroup = isHierarchy && source instanceof ZarrGroup;
+  const isGroup = isHierarchy && source.kind === "group";
   if (source.kind !== "bytes" && source.kind !== "array" && !isGroup) return;
   if ("columnNames" in source && source.columnNames.length > 0) return;
   const isStruct = source.kind === "array" && source.dtype.kind === "struct";
