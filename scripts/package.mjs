@@ -76,7 +76,7 @@ const PARTS = [
   // On demand: rows as they are appended, and why nothing opens at a path.
   ["live", ["archive/kinds/live-array", "open/follow", "archive/open/no-archive"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
-  ["write", ["edit/edit"]],
+  ["write", ["edit/edit", "scan/write-index"]],
   ["convert", ["convert/run/convert", "convert/run/repair"]],
   ["references", ["references/kerchunk/open-references", "references/plan/plan"]],
 ];
@@ -249,8 +249,6 @@ async function bundleCode() {
       if (CHOOSES.test(id)) return "chunks";
       // Otherwise rollup joins it with the pool, whose code classic scripts cannot have.
       if (id.endsWith("/codec2/zstd-dictionary.js")) return "dictionary";
-      // Only one file for what writes: each costs a file of the package, of which there are at most 150.
-      if (id.endsWith("/scan/write-index.js")) return "write";
       const ofPage = OF_PAGE.find(([, names]) => names.test(id));
       if (ofPage !== undefined) return ofPage[0];
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
