@@ -91,13 +91,14 @@ export async function findBloscpackChunks(
   long: LongOptions & { readonly scan?: boolean | undefined },
 ): Promise<FoundColumn> {
   const { key, header, path } = file;
-  const { chunkBytes, problems } = await fullChunk(store, file, given);
+  const own = await lengthsOf(store, file);
+  const { chunkBytes, problems } = await fullChunk(store, file, own, given);
   const isKnown = given !== undefined && given > 0 && chunkBytes > 0;
   const count = isKnown ? Math.ceil(given / chunkBytes) : file.places.length;
   const facts = { count, maxNbytes: 0x7fff_ffff, scan: long.scan === true };
   // A count in the header that the shape contradicts is damage.
   const found = count === file.places.length ? file : ((await findFileChunks(store, key, facts)) ?? file);
-  const lengths = await lengthsOf(store, found);
+  const lengths = found === file ? own : await lengthsOf(store, found);
   const candidates = found.places.slice(0, count).map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };
     return { place: placedChunk(found, offset, i, lengths.get(i) ?? chunkBytes) };
@@ -130,11 +131,12 @@ async function lengthsOf(store: ReadableStore, file: FileChunks): Promise<Map<nu
 async function fullChunk(
   store: ReadableStore,
   file: FileChunks,
+  lengths: ReadonlyMap<number, number>,
   given: number | undefined,
 ): Promise<Pick<FoundColumn, "chunkBytes" | "problems">> {
   const { header, path } = file;
   const last = file.places.length - 1;
-  const full = [...(await lengthsOf(store, file))].filter(([i]) => i < last || last === 0);
+  const full = [...lengths].filter(([i]) => i < last || last === 0);
   const { chunkSize: stated = -1, lastChunk = -1 } = header ?? {};
   if (stated <= 0 || last <= 0)
     return { chunkBytes: full[0]?.[1] ?? given ?? Math.max(0, lastChunk), problems: [] };
