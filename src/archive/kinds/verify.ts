@@ -55,13 +55,16 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   return tally.report();
 }
 
+/** In the folder of a carray or a table: the commit that says to put the chunks beside it in place. [FA-12] */
+export const REDO_COMMIT = "__redo__/commit";
+
 /** What a reader sees of a carray or a table whose change of values or rows is committed, and not in all files. [FA-12] */
 export const UNFINISHED =
   "a change is not complete: some chunks may have the old values. A writer is at work, or was killed; the next command that writes completes it";
 
 /** True if the folder of a carray or a table has such a change. */
 export async function isUnfinished(store: ReadableStore, path: string): Promise<boolean> {
-  const bytes = await store.get(joinKey(path, "__redo__/commit")).catch(() => undefined);
+  const bytes = await store.get(joinKey(path, REDO_COMMIT)).catch(() => undefined);
   return bytes?.[0] === 0x7b; // some servers answer unknown paths with a page, and not with JSON
 }
 

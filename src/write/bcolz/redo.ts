@@ -6,16 +6,18 @@
  * move, `meta/sizes` counts only the rows before them, so bcolz reads fewer rows, but never wrong ones.
  * @see docs/writing.md [FA-12]
  */
+
+import { REDO_COMMIT } from "../../archive/kinds/verify.ts";
 import { copyOf } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 
-const FOLDER = "__redo__";
+const { folder: FOLDER } = splitKey(REDO_COMMIT);
 const VERSION = 1;
 
 /** The change of one carray: the texts that its `meta/sizes` has in sequence. */
@@ -43,7 +45,7 @@ export async function commitRedo(
   for (const i of columns.keys()) keys.push(...(await stagedKeys(store, path, i)));
   await store.sync?.(keys);
   const text = stringifyJson({ version: VERSION, columns: columns.map((column) => ({ ...column })) });
-  await store.put(joinKey(path, FOLDER, "commit"), utf8(text), { durable: true });
+  await store.put(joinKey(path, REDO_COMMIT), utf8(text), { durable: true });
   await finishRedo(store, path);
 }
 
@@ -56,7 +58,7 @@ export async function finishRedo(
   path: string,
   options: StoreOptions = {},
 ): Promise<void> {
-  const key = joinKey(path, FOLDER, "commit");
+  const key = joinKey(path, REDO_COMMIT);
   const bytes = await store.get(key, options);
   if (bytes === undefined) {
     await dropStaged(store, path);
