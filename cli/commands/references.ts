@@ -160,7 +160,8 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const list = await listContainers(path);
   const behind = await changedSources(path, { signal: context.signal });
   if (flags.json === true) return context.json({ path, containers: list, behind });
-  if (behind.length > 0) context.message(`${printable(path)}: ${printable(behindText(behind))}`);
+  const warning = behindText(behind);
+  if (warning !== undefined) context.message(`${printable(path)}: ${printable(warning)}`);
   if (deleted !== undefined)
     context.message(`${printable(path)}: container "${printable(deleted)}" is deleted`);
   const rows = [

@@ -277,9 +277,10 @@ async function verifySources(
   { signal }: Context,
 ): Promise<Outcome | undefined> {
   const isSet = mayBeReferences(path);
-  const changed = isSet ? await changedSources(path, { allow, signal }) : [];
-  const message = isSet ? behindText(changed) : await behindMetadata(path, signal);
-  if (message === undefined || (isSet && changed.length === 0)) return undefined;
+  const message = isSet
+    ? behindText(await changedSources(path, { allow, signal }))
+    : await behindMetadata(path, signal);
+  if (message === undefined) return undefined;
   const finding: Finding = { severity: "warning", code: "BEHIND", message };
   const report = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [finding] };
   return { path, dialect: isSet ? "references" : "zarr3", report, error: undefined };

@@ -87,9 +87,10 @@ export function mayBeReferences(path: string): boolean {
   return isNamed || isReferences(path) || existsSync(`${path}.containers.json`);
 }
 
-/** The warning for references that are older than a change of their sources. */
-export function behindText(changed: readonly string[]): string {
-  const [first = ""] = changed;
+/** The warning for references that are older than a change of their sources; undefined if none has changed. */
+export function behindText(changed: readonly string[]): string | undefined {
+  const [first] = changed;
+  if (first === undefined) return undefined;
   const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
   return `the references are out of date: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
 }

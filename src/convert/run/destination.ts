@@ -28,11 +28,7 @@ export function recordKey(destination: string, isHierarchy: boolean): string {
   return joinKey(folder, name === "" ? RECORD_NAME : `.${name}${RECORD_NAME}`);
 }
 
-interface RecordOptions {
-  readonly resume: boolean;
-  readonly overwrites: boolean;
-  readonly destination: string;
-}
+type RecordOptions = Readonly<{ resume: boolean; overwrites: boolean; destination: string }>;
 
 const DIFFERENCES = {
   sources:

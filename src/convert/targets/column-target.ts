@@ -378,7 +378,8 @@ async function claim(
   for await (const { name } of store.list(key)) names.push(name);
   if (names.length === 0) return [];
   const isArchive = names.includes("meta") || names.includes("__rootdirs__");
-  if (!(isArchive && overwrite === true) && !(names.some(isMark) && (overwrite === true || resume === true)))
+  const isMarked = names.some(isMark);
+  if (overwrite === true ? !isArchive && !isMarked : resume !== true || !isMarked)
     throw new SuperchunkError(
       "CONFLICT",
       isArchive
