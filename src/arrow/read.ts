@@ -334,11 +334,7 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   throw new SuperchunkError(
     "BAD_FIELD",
     `a batch has ${length} rows, and values of ${room}; the file is damaged`,
-    {
-      field: "length",
-      expected: room,
-      found: length,
-    },
+    { field: "length", expected: room, found: length },
   );
 }
 

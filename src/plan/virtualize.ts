@@ -36,9 +36,7 @@ export async function listSource(
     const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
     for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
   }
-  await into.store.put(into.key, jsonBytes(lists as unknown as JsonObject), {
-    signal,
-  });
+  await into.store.put(into.key, jsonBytes(lists as unknown as JsonObject), { signal });
   return { path: source.path, chunks };
 }
 

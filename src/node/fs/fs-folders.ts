@@ -115,9 +115,7 @@ export class Folders {
     throw new SuperchunkError(
       "CONFLICT",
       "a file is in the way of the folder; remove it, or choose another place",
-      {
-        path: this.describe(folder),
-      },
+      { path: this.describe(folder) },
     );
   }
 

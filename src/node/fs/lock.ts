@@ -68,9 +68,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
     for (const folder of made) removeFolder(folder);
     throw inTheWay(path, isAbsence(error)) ?? explainError(error, path, "taking the lock", true);
   }
-  throw new SuperchunkError("CONFLICT", "other writers keep taking the lock; try again", {
-    path,
-  });
+  throw new SuperchunkError("CONFLICT", "other writers keep taking the lock; try again", { path });
 }
 
 /** How often, and how long in milliseconds, {@link withLock} waits. */

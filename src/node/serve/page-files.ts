@@ -146,9 +146,7 @@ export class PageFiles {
     const { store, info } = found ?? {};
     if (store === undefined || info === undefined) return undefined;
     if (info.isLink === true)
-      throw new SuperchunkError("UNSAFE_PATH", "links inside of archives are not followed", {
-        path: key,
-      });
+      throw new SuperchunkError("UNSAFE_PATH", "links inside of archives are not followed", { path: key });
     const read = async (offset: number, length: number): Promise<Uint8Array> => {
       if (length > MOST_BYTES)
         throw new SuperchunkError("LIMIT", `an answer has at most ${MOST_BYTES} bytes of a stored file`, {
