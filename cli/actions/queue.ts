@@ -11,6 +11,10 @@ function queueAt(url: string): QueueOptions {
   return { url, username, password };
 }
 
+/** Printed by commands that find a finished plan. What has no record of its plan can be that of another conversion. */
+export const FINISHED_BEFORE =
+  "nothing is left to do: the plan was finished before, or another conversion has made what is there";
+
 /** Puts the remaining tasks of a plan into a queue. */
 export async function runQueued(
   location: string,
@@ -21,6 +25,7 @@ export async function runQueued(
   const { retryFailed, json = false } = flags;
   const put = await enqueue(location, { ...queueAt(flags.queue), retryFailed, signal: context.signal });
   if (json) return context.json(put);
+  if (put.finishedBefore) return context.out.line(FINISHED_BEFORE);
   const again = put.retried > 0 ? `, ${formatCount(put.retried)} of them once more` : "";
   await context.out.line(`${formatPlural(put.tasks, "task")} in the queue${again}`);
   context.message(

@@ -14,6 +14,7 @@ import {
 import type { QueueStatus } from "../../src/queue/index.ts";
 import { checkConversion } from "../actions/conversion.ts";
 import {
+  FINISHED_BEFORE,
   noteDead,
   queueFacts,
   runQueued,
@@ -255,8 +256,8 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
     ...(failedBefore > 0 ? [`${formatCount(failedBefore)} failed before`] : []),
   ];
-  const none =
-    "nothing to do: this share has no tasks, or the plan is finished, or another conversion has made what is there";
+  const empty = `nothing to do: ${share === undefined ? "the plan" : `share ${share.k} of ${share.n}`} has no tasks`;
+  const none = result.finishedBefore ? FINISHED_BEFORE : empty;
   await context.out.line(units === 0 ? none : words.join(", "));
   if (done + kept + failed < units)
     context.message("stopped: another process has finished the plan in the meantime");
@@ -323,9 +324,7 @@ Examples:
           );
           if (ended === undefined) {
             if (flags.json === true) return await context.json({ plan: location, finished: "before" });
-            return await context.out.line(
-              "nothing is left to do: the plan was finished before, or another conversion has made what is there",
-            );
+            return await context.out.line(FINISHED_BEFORE);
           }
           const { plan: made, report, damage, ...result } = ended;
           if (result.references !== undefined) {

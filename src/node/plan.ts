@@ -416,11 +416,11 @@ export async function openPlanRunner(
   }
 }
 
-/** The remaining work of a plan: the numbers of its units without a receipt. */
+/** The remaining work of a plan: the numbers of its units without a receipt; undefined if it is finished. */
 export function planLeft(
   planned: string,
   retryFailed: boolean,
-): Promise<{ readonly plan: SharedPlan; readonly left: Uint32Array }> {
+): Promise<{ readonly plan: SharedPlan; readonly left: Uint32Array | undefined }> {
   return withJob(planned, async (job) => ({ plan: job.plan, left: await unitsLeft(job, retryFailed) }));
 }
 

@@ -81,6 +81,8 @@ export interface ShareResult {
   /** Uncompressed bytes of the completed units. */
   readonly nbytes: number;
   readonly failures: readonly ShareFailure[];
+  /** True if the plan was finished before, so that nothing was done. */
+  readonly finishedBefore?: true;
 }
 
 /** A process that runs a share, or the units that it is given one by one. */
@@ -167,11 +169,8 @@ export class Share {
     const { source, task } = this.#job.units.place(unit);
     let failure: ShareFailure | undefined;
     try {
-      const step = {
-        unit,
-        source,
-        ...(task === undefined ? {} : await this.#findTask(source, task, signal)),
-      };
+      const found = task === undefined ? {} : await this.#findTask(source, task, signal);
+      const step = { unit, source, ...found };
       failure = await this.#take(step, signal);
     } catch (error) {
       signal.throwIfAborted();
@@ -485,8 +484,8 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
       field: "share",
       found: `${k}/${n}`,
     });
-  const nothing = { units: 0, done: 0, kept: 0, failed: 0, failedBefore: 0, nbytes: 0, failures: [] };
-  return (await (await openShare(job, options))?.run()) ?? { plan: job.plan.id, ...nothing };
+  const none = { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, failedBefore: 0, nbytes: 0 };
+  return (await (await openShare(job, options))?.run()) ?? { ...none, failures: [], finishedBefore: true };
 }
 
 /** Takes the destination. Undefined if the plan is finished. Throws `CONFLICT` if something else is there. */

@@ -116,10 +116,10 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   };
 }
 
-/** The units without a receipt, in order. */
-export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
+/** The units without a receipt, in order; undefined if the plan is finished. */
+export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array | undefined> {
   const opened = openJob(job, {});
-  if (await isFinished(opened)) return new Uint32Array();
+  if (await isFinished(opened)) return undefined;
   const known = await readStates(opened);
   const isLeft = (unit: number): boolean => known[unit] === 0 || (known[unit] === FAILED && retryFailed);
   return opened.units.share(0, 1).filter(isLeft);

@@ -41,6 +41,8 @@ export interface Enqueued {
   readonly tasks: number;
   /** Dead letters that are tried again. */
   readonly retried: number;
+  /** True if the plan was finished before, so that no job was added. */
+  readonly finishedBefore?: true;
 }
 
 /**
@@ -57,8 +59,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
   return withQueue(options, async (queue, { FlowProducer }) => {
     const own = { attempts, backoff: { type: "exponential", delay: backoff }, removeOnComplete: true };
     const base = { plan: location, id: plan.id };
-    const state = await readyToAdd(queue, plan.id);
-    if (state === "missing") {
+    if (left !== undefined && (await isMissing(queue, plan.id))) {
       const producer = new FlowProducer(connectionSettings(options, false));
       producer.on("error", () => undefined); // thrown by the call
       try {
@@ -68,7 +69,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
       }
     }
     const parent = { id: finishIdOf(plan.id), queue: queue.qualifiedName };
-    for (let first = 0; first < left.length; first += JOBS_AT_ONCE) {
+    for (let first = 0; left !== undefined && first < left.length; first += JOBS_AT_ONCE) {
       signal?.throwIfAborted();
       const lot = Array.from(left.subarray(first, first + JOBS_AT_ONCE), (unit) => ({
         name: "run" as const,
@@ -81,6 +82,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
     const retried = retryFailed ? await retryDead(queue, plan.id) : 0;
     const gate: Job | undefined = await queue.getJob(gateIdOf(plan.id));
     if ((await gate?.getState()) === "delayed") await gate?.promote();
+    if (left === undefined) return { plan: plan.id, tasks: 0, retried, finishedBefore: true };
     return { plan: plan.id, tasks: left.length, retried };
   });
 }
@@ -98,22 +100,19 @@ function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
   };
 }
 
-/** Whether the final job exists and waits for others. One that has ended is removed, to start again. */
-async function readyToAdd(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<"waiting" | "missing"> {
+/** False if the final job waits for others. One that has ended is removed, to start again. Throws `CONFLICT` while it runs. */
+async function isMissing(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<boolean> {
   const finish: Job | undefined = await queue.getJob(finishIdOf(id));
-  if (finish === undefined) return "missing";
-  const state = await finish.getState();
-  if (state === "waiting-children") return "waiting";
-  if (state === "completed" || state === "failed") {
-    await finish.remove();
-    return "missing";
-  }
-  if (state === "unknown") return "missing";
-  throw new SuperchunkError(
-    "CONFLICT",
-    "the plan is just being finished; look at its status, and try again after that",
-    { field: "queue", found: state },
-  );
+  const state = (await finish?.getState()) ?? "unknown";
+  if (state === "waiting-children") return false;
+  if (state === "completed" || state === "failed") await finish?.remove();
+  else if (state !== "unknown")
+    throw new SuperchunkError(
+      "CONFLICT",
+      "the plan is just being finished; look at its status, and try again after that",
+      { field: "queue", found: state },
+    );
+  return true;
 }
 
 async function retryDead(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<number> {

@@ -173,6 +173,7 @@ interface Status {
   readonly units: number;
   readonly done: number;
   readonly queue: {
+    readonly finish: string;
     readonly left: number;
     readonly active: number;
     readonly dead: readonly { readonly reason: string; readonly attempts: number }[];
@@ -260,6 +261,9 @@ async function checkEnded(context: SuiteContext, world: MachineWorld, redis: Red
   checks.equal("ended: active", [left.active, left.dead.length], [0, 0]);
   checks.equal("the rest", (await startWorker(world, redis, "--until-empty").ended).code, 0);
   await checkResult(context, world, "ended");
+  const done = await world.run("superchunk", "run", plan, "--queue", redis.url);
+  checks.equal(`run --queue when finished: ${lastLines(done)}`, /nothing is left/.test(done.stdout), true);
+  checks.equal("ended: finish", (await statusOf(world, plan, redis)).queue.finish, "completed");
 }
 
 /** An archive that is missing for a while becomes a dead letter; the plan waits for it. */
