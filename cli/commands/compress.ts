@@ -1,17 +1,23 @@
 import { randomUUID } from "node:crypto";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type Command, Option } from "commander";
 import {
   type BloscpackOptions,
   type BloscpackResult,
+  type ByteRange,
   type ChecksumName,
   type CountOrFactor,
   compressBytes,
+  MemoryStore,
+  type ObjectInfo,
+  type PutSource,
   packBytes,
   type Reserve,
   SuperchunkError,
 } from "../../src/index.ts";
-import { FileStore, locateTarget, threadsOf } from "../../src/node/index.ts";
+import { locateTarget, threadsOf } from "../../src/node/index.ts";
 import { readMetadata } from "../actions/append-file.ts";
 import type { Context } from "../context.ts";
 import {
@@ -143,10 +149,30 @@ function write(input: Input, out: string, options: BloscpackOptions): Promise<Bl
   });
 }
 
-function print(input: Input, options: BloscpackOptions, context: Context): Promise<undefined> {
-  return closing(new FileStore(tmpdir()), async (store) => {
-    const scratch = { store, key: `superchunk-${randomUUID()}.tmp` };
-    for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
-    return undefined;
-  });
+async function print(input: Input, options: BloscpackOptions, context: Context): Promise<undefined> {
+  const scratch = { store: new UnnamedFile(), key: `superchunk-${randomUUID()}.tmp` };
+  for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
+}
+
+/** Holds one object in a file of the system that loses its name at once, so that nothing is left of it if this process is killed. */
+class UnnamedFile extends MemoryStore {
+  #file: FileHandle | undefined;
+
+  override async put(key: string, source: PutSource): Promise<ObjectInfo> {
+    const path = join(tmpdir(), key);
+    this.#file = await open(path, "wx+", 0o600);
+    await rm(path);
+    for await (const piece of source instanceof Uint8Array ? [source] : source)
+      await this.#file.appendFile(piece);
+    return { size: (await this.#file.stat()).size, version: key };
+  }
+
+  override async getRange(_: string, { offset, length }: Extract<ByteRange, { offset: number }>) {
+    const read = await this.#file?.read(new Uint8Array(length), 0, length, offset);
+    return read?.buffer.subarray(0, read.bytesRead);
+  }
+
+  override async delete(): Promise<void> {
+    await this.#file?.close();
+  }
 }

@@ -1,7 +1,9 @@
 /** `compress` and `append`, on files that bloscpack and bcolz wrote, compared with what they would write. */
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough, Writable } from "node:stream";
 import { beforeEach, describe, expect, it } from "vitest";
+import { run } from "../../cli/run.ts";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeFileHeader } from "../../src/format/header.ts";
@@ -104,6 +106,44 @@ describe("compress", () => {
     const { code, bytes } = await runCli(["compress", "-", "-z", "1000"], { stdin: TEXT });
     expect(code).toBe(0);
     expect(bytes.equals(readFileSync(at("a.txt.blp")))).toBe(true);
+  });
+
+  it("holds what does not fit into memory in a file without a name, of which a kill leaves nothing", async () => {
+    const data = Buffer.alloc(65 << 20, "bytes that do not repeat every page");
+    const names: string[][] = [];
+    const pieces: Buffer[] = [];
+    const sink = new Writable({
+      write(piece: Buffer, _, done) {
+        names.push(readdirSync(folder));
+        pieces.push(Buffer.from(piece));
+        done();
+      },
+    });
+    const stdout = Object.assign(sink, { isTTY: false, columns: 100, rows: 0 });
+    const stdin = new PassThrough();
+    stdin.end(data);
+    const { TMPDIR } = process.env;
+    process.env["TMPDIR"] = folder;
+    try {
+      const { signal } = new AbortController();
+      expect(
+        await run(["compress", "-", "-", "--clevel", "0"], {
+          stdin,
+          stdout,
+          stderr: stdout,
+          signal,
+          hasColour: false,
+        }),
+      ).toBe(0);
+    } finally {
+      if (TMPDIR === undefined) delete process.env["TMPDIR"];
+      else process.env["TMPDIR"] = TMPDIR;
+    }
+    expect(names.flat()).toEqual([]);
+    const packed = Buffer.concat(pieces);
+    writeFileSync(at("a.blp"), packed);
+    expect((await runCli(["decompress", at("a.blp"), at("a")])).code).toBe(0);
+    expect(readFileSync(at("a")).equals(data)).toBe(true);
   });
 
   it("a .npy becomes an array and comes back unchanged; with --bytes it stays a file", async () => {
