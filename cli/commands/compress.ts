@@ -6,11 +6,9 @@ import { type Command, Option } from "commander";
 import {
   type BloscpackOptions,
   type BloscpackResult,
-  type ByteRange,
   type ChecksumName,
   type CountOrFactor,
   compressBytes,
-  MemoryStore,
   type ObjectInfo,
   type PutSource,
   packBytes,
@@ -155,24 +153,36 @@ async function print(input: Input, options: BloscpackOptions, context: Context):
 }
 
 /** Holds one object in a file of the system that loses its name at once, so that nothing is left of it if this process is killed. */
-class UnnamedFile extends MemoryStore {
+class UnnamedFile {
   #file: FileHandle | undefined;
 
-  override async put(key: string, source: PutSource): Promise<ObjectInfo> {
-    const path = join(tmpdir(), key);
-    this.#file = await open(path, "wx+", 0o600);
-    await rm(path);
+  async put(key: string, source: PutSource): Promise<ObjectInfo> {
+    const path = this.describe(key);
+    const explain = (cause: NodeJS.ErrnoException): never => {
+      const advice = "name another folder in TMPDIR, or write to a file instead of stdout";
+      throw new SuperchunkError(
+        cause.code === "ENOSPC" ? "NO_SPACE" : "IO",
+        `superchunk holds here what stdout gets last, and cannot (${cause.code}); ${advice}`,
+        { path, found: `${cause.code}`, cause },
+      );
+    };
+    this.#file = await open(path, "wx+", 0o600).catch(explain);
+    await rm(path).catch(explain);
     for await (const piece of source instanceof Uint8Array ? [source] : source)
-      await this.#file.appendFile(piece);
+      await this.#file.appendFile(piece).catch(explain);
     return { size: (await this.#file.stat()).size, version: key };
   }
 
-  override async getRange(_: string, { offset, length }: Extract<ByteRange, { offset: number }>) {
+  async getRange(_: string, { offset, length }: { offset: number; length: number }) {
     const read = await this.#file?.read(new Uint8Array(length), 0, length, offset);
     return read?.buffer.subarray(0, read.bytesRead);
   }
 
-  override async delete(): Promise<void> {
+  async delete(): Promise<void> {
     await this.#file?.close();
+  }
+
+  describe(key: string): string {
+    return join(tmpdir(), key);
   }
 }

@@ -8,7 +8,7 @@ import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../
 import type { DType } from "../format/types.ts";
 import { pauseIfDue } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { type Scratch, scratchBeside } from "../write/bloscpack/chunk-spool.ts";
+import { scratchBeside } from "../write/bloscpack/chunk-spool.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { closing, locate } from "./locate.ts";
 
@@ -192,7 +192,7 @@ function isSpread({ order, shape }: Pick<NpyHeader, "order" | "shape">): boolean
 async function* rowsOfFortranStream(
   values: AsyncIterable<Uint8Array>,
   header: NpyHeader,
-  { store, key }: Scratch,
+  { store, key }: ReturnType<typeof scratchBeside>,
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const size = elementsOf(header.shape) * header.dtype.itemSize;

@@ -2,7 +2,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { run } from "../../cli/run.ts";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -111,39 +111,15 @@ describe("compress", () => {
   it("holds what does not fit into memory in a file without a name, of which a kill leaves nothing", async () => {
     const data = Buffer.alloc(65 << 20, "bytes that do not repeat every page");
     const names: string[][] = [];
-    const pieces: Buffer[] = [];
-    const sink = new Writable({
-      write(piece: Buffer, _, done) {
-        names.push(readdirSync(folder));
-        pieces.push(Buffer.from(piece));
-        done();
-      },
-    });
-    const stdout = Object.assign(sink, { isTTY: false, columns: 100, rows: 0 });
-    const stdin = new PassThrough();
-    stdin.end(data);
-    const { TMPDIR } = process.env;
-    process.env["TMPDIR"] = folder;
-    try {
-      const { signal } = new AbortController();
-      expect(
-        await run(["compress", "-", "-", "--clevel", "0"], {
-          stdin,
-          stdout,
-          stderr: stdout,
-          signal,
-          hasColour: false,
-        }),
-      ).toBe(0);
-    } finally {
-      if (TMPDIR === undefined) delete process.env["TMPDIR"];
-      else process.env["TMPDIR"] = TMPDIR;
-    }
+    const { code, bytes } = await compressIn(folder, data, () => names.push(readdirSync(folder)));
+    expect(code).toBe(0);
     expect(names.flat()).toEqual([]);
-    const packed = Buffer.concat(pieces);
-    writeFileSync(at("a.blp"), packed);
+    writeFileSync(at("a.blp"), bytes);
     expect((await runCli(["decompress", at("a.blp"), at("a")])).code).toBe(0);
     expect(readFileSync(at("a")).equals(data)).toBe(true);
+    const failed = await compressIn(at("missing"), data);
+    expect(failed.code).toBe(1);
+    expect(`${failed.bytes}`).toMatch(/missing.superchunk-.*ENOENT.*TMPDIR/);
   });
 
   it("a .npy becomes an array and comes back unchanged; with --bytes it stays a file", async () => {
@@ -251,3 +227,26 @@ describe("append", () => {
     expect(existsSync(at("t/.lock"))).toBe(false);
   });
 });
+
+/** Compresses data to stdout with this folder for temporary files. `bytes` are those of both streams. */
+async function compressIn(TMPDIR: string, data: Buffer, onWrite?: () => void) {
+  const pieces: Buffer[] = [];
+  const sink = new Writable({
+    write(piece: Buffer, _, done) {
+      onWrite?.();
+      pieces.push(Buffer.from(piece));
+      done();
+    },
+  });
+  const stdout = Object.assign(sink, { isTTY: false, columns: 100, rows: 0 });
+  const stdin = new PassThrough();
+  stdin.end(data);
+  vi.stubEnv("TMPDIR", TMPDIR);
+  try {
+    const { signal } = new AbortController();
+    const output = { stdin, stdout, stderr: stdout, signal, hasColour: false };
+    return { code: await run(["compress", "-", "-", "--clevel", "0"], output), bytes: Buffer.concat(pieces) };
+  } finally {
+    vi.unstubAllEnvs();
+  }
+}

@@ -13,7 +13,7 @@ const READ_BYTES = 4 << 20;
 
 /** Where chunks may be held. */
 export interface Scratch {
-  readonly store: WritableStore;
+  readonly store: Pick<WritableStore, "put" | "getRange" | "delete" | "describe">;
   /** Key of an object that is created and removed again. */
   readonly key: string;
 }
@@ -31,7 +31,7 @@ export interface SpooledChunks {
 }
 
 /** A scratch object beside `key`. Its name is like that of an unfinished put, which listings hide and clean-ups remove. */
-export function scratchBeside(store: WritableStore, key: string): Scratch {
+export function scratchBeside(store: WritableStore, key: string): Scratch & { store: WritableStore } {
   const slash = key.lastIndexOf("/") + 1;
   const random = Array.from({ length: 16 }, () => Math.floor(Math.random() * 16).toString(16)).join("");
   return { store, key: `${key.slice(0, slash)}.${key.slice(slash).slice(0, 60)}.${random}.tmp` };
