@@ -73,14 +73,11 @@ printTable(
   ]),
 );
 
-// Node.js reads the certificates of this file at every start: 0.03 s, and nothing here opens a connection.
-const { NODE_EXTRA_CA_CERTS: _, ...env } = process.env;
-
 /** Wall and processor seconds of a program and its children. */
 function timed(program, args) {
   const script =
     "import json,os,resource,subprocess,sys,time\ns=time.perf_counter()\nr=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL,stderr=subprocess.PIPE)\nw=time.perf_counter()-s\nu=resource.getrusage(resource.RUSAGE_CHILDREN)\nprint(json.dumps([r.returncode,w,u.ru_utime+u.ru_stime,r.stderr.decode()]))";
-  const { stdout } = spawnSync(python, ["-c", script, program, ...args], { encoding: "utf8", env });
+  const { stdout } = spawnSync(python, ["-c", script, program, ...args], { encoding: "utf8" });
   const [code, wall, processor, stderr] = JSON.parse(stdout);
   if (code !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
   return { wall, processor };
