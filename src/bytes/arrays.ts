@@ -129,6 +129,11 @@ export function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   else list.push(value);
 }
 
+/** Appends many items. Engines limit the arguments of a call, so `push` cannot take a list of any length. */
+export function pushAll<T>(list: T[], items: Iterable<T>): void {
+  for (const item of items) list.push(item);
+}
+
 /** The members of an object that are not undefined. */
 export function defined<T extends object>(
   members: T,

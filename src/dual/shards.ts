@@ -10,7 +10,7 @@ import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { requireSettled } from "../archive/places/journal.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { decodeStoredHeader } from "../archive/read/block-read.ts";
-import { at } from "../bytes/arrays.ts";
+import { at, pushAll } from "../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { decodeHeaderAt, HEADER_LENGTH } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
@@ -83,7 +83,7 @@ export async function planShards(
       job.layout === undefined
         ? { files: [], isGuessed: false }
         : await listFiles(job.source.archive, guess, options.signal);
-    if (isGuessed) guessed.push(...files);
+    if (isGuessed) pushAll(guessed, files);
     const capacity = files[0]?.chunks.length ?? 1;
     let jobs = byCapacity.get(capacity);
     if (jobs === undefined) {
@@ -95,7 +95,7 @@ export async function planShards(
     planned.push(own);
     notes.push(...(job.node === "" ? job.notes : job.notes.map((note) => `${job.node}: ${note}`)));
     for (const note of await describeOddities(own.source.archive, files, options.kind)) notes.push(note);
-    shards.push(...placeShards(own, files));
+    pushAll(shards, placeShards(own, files));
   }
   const { groups } = first;
   return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes, guessed };

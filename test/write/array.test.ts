@@ -181,3 +181,12 @@ test("a small superchunk of short chunks is not mostly a table of spare offsets"
   expect(array.bytesWritten).toBeLessThan(32 + 8 * 512 + 4 * 300 + 100);
   await array.close();
 });
+
+test("an array has more chunks in a superchunk than a call can have arguments", async () => {
+  const store = new MemoryStore();
+  const chunks = 200_000;
+  const array = await createArray(store, "a", { dtype: "u1", chunkLength: 1, superchunkLength: chunks });
+  await array.resize(chunks);
+  await array.close();
+  expect(((await open(store, "a")) as ArrayArchive).shape).toEqual([chunks]);
+});

@@ -3,6 +3,7 @@
  * request) by a search for Blosc headers. Reads only; must not know which array the file belongs to.
  */
 
+import { pushAll } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
@@ -381,7 +382,7 @@ class Search {
       const header = await readHeaderAt(this.#store, this.#file.key, offset, this.#file.size);
       lengths.push(header?.nbytes ?? 0);
     }
-    const most = Math.max(...lengths);
+    const most = lengths.reduce((a, b) => Math.max(a, b), 0);
     const isOrder = this.#header?.version !== 4 && lengths.slice(0, -1).every((length) => length === most);
     const isShort = lengths.length > 1 && (lengths.at(-1) ?? most) < most;
     const walked = places.slice(0, lengths.length);
@@ -456,7 +457,7 @@ class Search {
     runs.forEach((run, i) => {
       if (i > 0 && isCertain) leave(gaps === 1 ? missing : 1);
       if (i === 0 || isCertain) for (const offset of run) places.push({ offset });
-      else this.#unplaced.push(...run);
+      else pushAll(this.#unplaced, run);
     });
     if (total !== undefined) leave(total - places.length);
     return places;

@@ -2,7 +2,7 @@
  * Surveys a damaged archive of any dialect: what is known of it, which chunks are intact, which rows are holes. Also
  * opens what is readable, once it is decided what becomes of the holes. Reads only.
  */
-import { elementsOf } from "../../bytes/arrays.ts";
+import { elementsOf, pushAll } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType, parseDType } from "../../format/dtype.ts";
 import { parseRootdirs } from "../../format/folder.ts";
@@ -119,12 +119,8 @@ async function surveyTable(
   for (const [name, { columns, problems: own, lost: gone }] of surveys) {
     problems.push(...own);
     lost.push(...gone.map((text) => `column "${name}": ${text}`));
-    holes.push(
-      ...listHoles(
-        columns.map((column) => ({ ...column, name })),
-        rows,
-      ),
-    );
+    const named = columns.map((column) => ({ ...column, name }));
+    pushAll(holes, listHoles(named, rows));
   }
   const [first] = surveys.values();
   const kept = (policy: HolePolicy): RowSpan[] => keptRows(holes, rows, policy);

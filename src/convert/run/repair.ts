@@ -10,6 +10,7 @@ import { open } from "../../archive/open/open.ts";
 import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
+import { pushAll } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
@@ -350,8 +351,8 @@ async function surveyZarr(
     const [rows = 1] = node.shape;
     found.rows = Math.max(found.rows, rows);
     found.whole += node.nchunks - holes.length;
-    found.holes.push(...holes);
-    found.lost.push(...lost);
+    pushAll(found.holes, holes);
+    pushAll(found.lost, lost);
     stores.push({ folder: node.model.dataFolder, store: whole });
   };
   await visit(await openZarr(store, path, { signal }), "");

@@ -7,7 +7,7 @@
  */
 
 import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
-import { elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, pushAll } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -261,7 +261,7 @@ export class ArrayWriter {
   /** Adds encoded whole chunks, the same number for each column. The buffer must be empty. */
   async addChunks(columns: readonly (readonly StoredChunk[])[]): Promise<void> {
     this.isDirty = true;
-    for (const [i, chunks] of columns.entries()) this.#pending[i]?.push(...chunks);
+    for (const [i, chunks] of columns.entries()) pushAll(at(this.#pending, i), chunks);
     await this.#publisher.attempt(() => this.#closeFull());
     this.#publisher.throwDeferred();
   }

@@ -9,6 +9,7 @@
 
 import { REDO_COMMIT } from "../../archive/kinds/verify.ts";
 import { copyOf } from "../../archive/places/journal.ts";
+import { pushAll } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
@@ -42,7 +43,7 @@ export async function commitRedo(
   columns: readonly RedoColumn[],
 ): Promise<void> {
   const keys: string[] = [];
-  for (const i of columns.keys()) keys.push(...(await stagedKeys(store, path, i)));
+  for (const i of columns.keys()) pushAll(keys, await stagedKeys(store, path, i));
   await store.sync?.(keys);
   const text = stringifyJson({ version: VERSION, columns: columns.map((column) => ({ ...column })) });
   await store.put(joinKey(path, REDO_COMMIT), utf8(text), { durable: true });
