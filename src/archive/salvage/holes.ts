@@ -6,7 +6,7 @@
  * made on request. Must not know any dialect.
  */
 
-import { joinBytes } from "../../bytes/arrays.ts";
+import { at, countLeading, joinBytes } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { decode, encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
@@ -148,10 +148,19 @@ export function salvagedSequence(
   };
 }
 
-/** Bytes of a column `[from, to)` that stay. */
+/** A range of the bytes that stay. */
 interface KeptBytes extends RowSpan {
-  /** Their start among all bytes that stay. */
-  readonly at: number;
+  /** What leads from there to the same byte of the column. */
+  readonly shift: number;
+}
+
+/** Those of many ranges, in order and apart, that have bytes in `[from, to)`. */
+function overlapping<T extends RowSpan>(spans: readonly T[], from: number, to: number): readonly T[] {
+  const first = countLeading(spans.length, (i) => at(spans, i).to <= from);
+  return spans.slice(
+    first,
+    countLeading(spans.length, (i) => at(spans, i).from < to),
+  );
 }
 
 /** The bytes of a damaged column that stay, with the fill value where chunks are lost. */
@@ -169,8 +178,9 @@ class SalvagedBytes {
     const kept: KeptBytes[] = [];
     let total = 0;
     for (const { from, to } of rows) {
-      kept.push({ from: from * rowBytes, to: to * rowBytes, at: total });
-      total += (to - from) * rowBytes;
+      const end = total + (to - from) * rowBytes;
+      kept.push({ from: total, to: end, shift: from * rowBytes - total });
+      total = end;
     }
     this.nbytes = total;
     this.#source = source;
@@ -185,8 +195,8 @@ class SalvagedBytes {
     const [span, ...others] = this.#spansOf(index * chunkBytes, nbytes);
     if (span === undefined || others.length > 0 || span.from % chunkBytes !== 0) return undefined;
     const { place } = slots[span.from / chunkBytes] ?? {};
-    const isFilled = this.#filled.some((bad) => bad.from < span.to && span.from < bad.to);
-    return place?.nbytes === nbytes && !isFilled ? place : undefined;
+    const filled = overlapping(this.#filled, span.from, span.to);
+    return place?.nbytes === nbytes && filled.length === 0 ? place : undefined;
   }
 
   /** `length` of the bytes that stay, from byte `start` of them on. */
@@ -206,10 +216,9 @@ class SalvagedBytes {
 
   /** Byte ranges of the column for a part of the bytes that stay. */
   #spansOf(start: number, length: number): RowSpan[] {
-    return this.#kept.flatMap((span) => {
-      const from = Math.max(start, span.at);
-      const to = Math.min(start + length, span.at + span.to - span.from);
-      return from < to ? [{ from: span.from + from - span.at, to: span.from + to - span.at }] : [];
+    const end = start + length;
+    return overlapping(this.#kept, start, end).map(({ from, to, shift }) => {
+      return { from: Math.max(start, from) + shift, to: Math.min(end, to) + shift };
     });
   }
 
@@ -223,7 +232,7 @@ class SalvagedBytes {
       out.set((await this.#decode(place)).subarray(start, start + out.length));
     }
     const item = fill.length > 0 ? fill : Uint8Array.of(0);
-    for (const { from, to } of this.#filled)
+    for (const { from, to } of overlapping(this.#filled, at, at + out.length))
       for (let i = Math.max(at, from); i < Math.min(at + out.length, to); i++)
         out[i - at] = item[i % item.length] as number;
   }
