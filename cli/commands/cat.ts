@@ -265,7 +265,7 @@ function columnFaces(archive: Exclude<Subject, BytesArchive>): {
   const faceOf = (name: string) => {
     const found = fields.find((each) => each.name === name);
     if (found !== undefined) return found;
-    const message = `no column "${name}"; there are ${names.join(", ")}`;
+    const message = `no column "${name}"; expected one of ${names.join(", ")}`;
     throw new SuperchunkError("NOT_FOUND", message, {
       path: archive.store.describe(archive.path),
       field: name,

@@ -109,7 +109,7 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
 
 function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const { destination, files, added, done, kind, live = false } = plan;
-  if (done) return `${printable(destination)} is a Zarr array already, and right`;
+  if (done) return `${printable(destination)} is a Zarr array already, and intact`;
   if (live && dry)
     return `${printable(destination)} would keep itself a Zarr array: about ${formatSize(added)} written`;
   if (live)
@@ -142,7 +142,7 @@ Example:
       if (flags.json === true) return context.json(result);
       for (const note of result.notes) context.message(`note: ${note}`);
       for (const file of result.replaced)
-        context.message(`note: ${file} is another file than the one that was linked; it was left alone`);
+        context.message(`note: ${file} is not the file that was linked; it was left alone`);
       await context.out.line(
         `${printable(path)} is not a Zarr array any more: ${formatPlural(result.files, "file")} as before, ${formatSize(result.removed)} cut off`,
       );

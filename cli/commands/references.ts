@@ -45,7 +45,7 @@ export function addVirtualize(program: Command, context: Context): void {
     .option("--inline <size>", "store chunks of at most this size with the references", parseSize)
     .option(
       "--one-file",
-      "kerchunk JSON: keep padded chunks in it, whatever it weighs (default: beyond 64 KiB in a file next to it)",
+      "kerchunk JSON: keep padded chunks in it, however many bytes they take (default: beyond 64 KiB in a file next to it)",
     )
     .option("--no-guard", "do not store ETags and times: if an archive changes, readers get wrong values")
     .option(
@@ -148,7 +148,7 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const { set, delete: deleted } = flags;
   const given = MEMBERS.filter((member) => flags[member] !== undefined);
   if (set !== undefined && deleted !== undefined)
-    throw wrongUse("delete", "--delete and --set are not for one run: one of the two");
+    throw wrongUse("delete", "give --delete or --set, not both");
   if (set === undefined && given[0] !== undefined)
     throw wrongUse(given[0], `--${given[0]} describes a container; name it with --set`);
   if (flags.credentials !== undefined && flags.anonymous !== undefined)

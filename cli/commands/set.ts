@@ -78,7 +78,7 @@ Examples:
 async function set(root: string, name: string | undefined, flags: SetFlags, context: Context): Promise<void> {
   const { value } = flags;
   if ((name === undefined) === (value === undefined))
-    throw wrongUse("input", "give the values, as INPUT or with --value, and not both");
+    throw wrongUse("input", "give the values either as INPUT or with --value");
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
   const selectionOf = (shape: readonly number[]): Selection => parseWithin(flags.slice, shape, root);
   const fill = async (target: SetTarget, selection: Selection): Promise<void> => {

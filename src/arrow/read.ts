@@ -53,7 +53,7 @@ export async function* readBatches(
     if (bytes?.length === length) return bytes;
     throw new SuperchunkError(
       "TRUNCATED",
-      `a message ends at byte ${offset + length}, and the file at ${size}. The file is incomplete; look for another copy`,
+      `a message ends at byte ${offset + length}, but the file at ${size}. The file is incomplete; look for another copy`,
       { path, offset, expected: offset + length, found: size },
     );
   };

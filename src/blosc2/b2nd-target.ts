@@ -72,7 +72,7 @@ export const B2ND: ColumnFormat = {
       }
       if (work.encoded > 0)
         context.note(
-          `${column.path}: ${work.encoded} blocks are encoded again: short ones, which were filled up, and those of another kind`,
+          `${column.path}: ${work.encoded} blocks are encoded again: short ones, which were padded, and those of another kind`,
         );
       await context.store.put(key, pieces(), { ifAbsent: overwrite !== true, signal });
     } finally {

@@ -91,7 +91,7 @@ export async function readFrame(
   const length = read.size64(view, 16, "frame_len");
   const [flags = 0, type = 0, codecs = 0] = head.subarray(25);
   if ((flags & 15) > 3)
-    throw read.unsupported(`a frame of version ${flags & 15}, and 1 to 3 are known`, flags & 15);
+    throw read.unsupported(`a frame of version ${flags & 15}, but 1 to 3 are known`, flags & 15);
   if (headerLength < LEAST || headerLength > length)
     throw read.bad("header_len", `${LEAST} to ${length}`, headerLength);
   const nbytes = read.size64(view, 30, "uncompressed_size");
@@ -289,7 +289,7 @@ class FrameFile {
   bad(field: string, expected: string, found: unknown): SuperchunkError {
     return new SuperchunkError(
       "BAD_FIELD",
-      `${field} of the frame is ${String(found)}, and should be ${expected}; the file is damaged`,
+      `${field} of the frame is ${String(found)}, but should be ${expected}; the file is damaged`,
       { path: this.path, field, expected, found },
     );
   }

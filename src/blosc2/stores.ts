@@ -143,7 +143,7 @@ async function addEmbedded(
     )
       throw new SuperchunkError(
         "BAD_FIELD",
-        `"${name}" is outside of the ${bytes.length} bytes of small arrays; the store is damaged`,
+        `"${name}" is outside the ${bytes.length} bytes of small arrays; the store is damaged`,
         { path: store.describe(key), field: "embed_map", found: offset },
       );
     const own = name.replace(/^\/+/, "");

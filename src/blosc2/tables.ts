@@ -49,7 +49,7 @@ export async function showTables(
     const folder = path.slice(0, -META.length).replace(/\/$/, "");
     const where = store.describe(key);
     if (version !== 1 && version !== "1")
-      throw new SuperchunkError("UNSUPPORTED", `a table of version ${String(version)}, and 1 is known`, {
+      throw new SuperchunkError("UNSUPPORTED", `a table of version ${String(version)}, but 1 is known`, {
         path: where,
         field: "version",
         expected: 1,

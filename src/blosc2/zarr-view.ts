@@ -89,7 +89,7 @@ export class Blosc2Store implements ReadableStore {
     if (needed > frame.chunks.length)
       throw new SuperchunkError(
         "INCOMPLETE",
-        `the number of chunks is ${frame.chunks.length}, and the shape needs ${needed}; the frame was not finished, or is damaged`,
+        `the number of chunks is ${frame.chunks.length}, but the shape needs ${needed}; the frame was not finished, or is damaged`,
         { path: frame.path, expected: needed, found: frame.chunks.length },
       );
     if (needed > 0 && codecName(frame.codec) === undefined)
@@ -293,7 +293,7 @@ export class Blosc2Store implements ReadableStore {
     if (nbytes === chunkBytes || (mayBeShort && nbytes < chunkBytes)) return;
     throw new SuperchunkError(
       "BAD_FIELD",
-      `nbytes of the chunk is ${nbytes}, and should be ${chunkBytes}; the file is damaged`,
+      `nbytes of the chunk is ${nbytes}, but should be ${chunkBytes}; the file is damaged`,
       { field: "nbytes", expected: chunkBytes, found: nbytes },
     );
   }

@@ -101,7 +101,7 @@ export class ZipStore implements ReadableStore {
     const bad = (what: string, offset: number): SuperchunkError =>
       new SuperchunkError(
         "BAD_FIELD",
-        `${what} of the zip archive leads out of its ${info.size} bytes; it is damaged or truncated`,
+        `${what} of the zip archive leads outside its ${info.size} bytes; it is damaged or truncated`,
         { path, offset, field: what },
       );
     const part = async (offset: number, length: number, what: string): Promise<DataView> => {

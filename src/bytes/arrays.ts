@@ -98,7 +98,7 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
 export function checkOptionNames(options: object, known: string): void {
   for (const name of Object.keys(options))
     if (!known.split(" ").includes(name))
-      throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; there are ${known}`, {
+      throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; expected one of ${known}`, {
         field: name,
       });
 }

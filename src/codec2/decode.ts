@@ -370,7 +370,7 @@ class BlockDecoder {
       throw new SuperchunkError(
         "UNSUPPORTED",
         compressor === "zstd"
-          ? 'zstd is not loaded, which a dictionary takes; await prepare("blosc2") before decodeSync, or use decode.'
+          ? 'zstd is not loaded, but a dictionary needs it; await prepare("blosc2") before decodeSync, or use decode.'
           : `the Blosc2 chunk has a dictionary of ${compressor}, which superchunk does not read; read it with python-blosc2`,
         { found: compressor },
       );

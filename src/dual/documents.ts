@@ -98,7 +98,7 @@ export class LiveDocuments {
     if (type.transform !== undefined) throw unsupported(where, type.transform.reason);
     const tail = [...rowShape, ...(field?.shape ?? [])];
     if (layout.rowBytes === 0)
-      throw unsupported(where, "its rows have no bytes, and Zarr has no such chunks");
+      throw unsupported(where, "its rows have no bytes, and Zarr does not have such chunks");
     const node = name === undefined ? "" : (names.get(name) ?? name);
     if (!isNodePath(node))
       throw unsupported(

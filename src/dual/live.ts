@@ -294,7 +294,7 @@ async function prepareLive(
   if (settings.reserve !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its chunks have a reserve to be changed in place, which the shards of a Zarr array cannot be; make an array without",
+      "its chunks have a reserve for changes in place, but the shards of a Zarr array cannot be changed in place; make an array without a reserve",
       { path: root.store.describe(root.path), field: "reserve" },
     );
   await liveViews({ files }).check(root, settings);

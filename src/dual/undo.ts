@@ -22,7 +22,7 @@ import { type LinkRecord, type RecordedFile, readLinkRecord, sidesOf } from "./s
 import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
 
 const UNPROVEN =
-  "nothing proves that linking added what follows its chunks. If it was linked here, replace it by a copy without that";
+  "nothing proves that linking added what follows its chunks. If it was linked here, replace it by a copy without those bytes";
 /** Files made durable at a time. */
 const AT_ONCE = 32;
 

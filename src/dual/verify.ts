@@ -165,7 +165,7 @@ async function checkShard(
   }
   const more = facts.links - (kind === "hard" ? 2 : 1);
   if (!isCopy && more > 0) {
-    const text = `the file has ${more} hard links more than linking made; it will not be written to, nor unlinked`;
+    const text = `the file has ${more} more hard links than linking made; it will not be changed or unlinked`;
     findings.push(note("warning", "LINK", text));
   }
   return findings;

@@ -50,7 +50,7 @@ export async function listHdf5Chunks(
   if (index.kind === "single" && counts.some((count) => count > 1))
     throw new SuperchunkError(
       "BAD_FIELD",
-      `the dataset has ${counts.join(" x ")} chunks, and an index of one; the file is damaged`,
+      `the dataset has ${counts.join(" x ")} chunks, but an index of one; the file is damaged`,
       { path: file.path, field: "index of the chunks", expected: 1, found: counts.join() },
     );
   const place = { address, size: index.size ?? nbytes, mask: index.mask };

@@ -96,7 +96,7 @@ export async function readStored(
   if (bytes?.length !== place.size)
     throw new SuperchunkError(
       "TRUNCATED",
-      `a chunk of ${place.size} bytes at byte ${place.position} reaches over the end of the file, which is truncated; look for a complete copy`,
+      `a chunk of ${place.size} bytes at byte ${place.position} reaches past the end of the file, which is truncated; look for a complete copy`,
       { path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
     );
   return bytes;
@@ -258,7 +258,7 @@ function showPieces(file: Hdf5File, layout: Exclude<Hdf5Layout, ChunkedLayout>, 
   if (layout.kind === "compact" && layout.length < total)
     throw new SuperchunkError(
       "BAD_FIELD",
-      `its header holds ${layout.length} bytes of values, and its shape needs ${total}; the file is damaged`,
+      `its header holds ${layout.length} bytes of values, but its shape needs ${total}; the file is damaged`,
       { path, field: "layout", expected: total, found: layout.length },
     );
   const most = layout.kind === "contiguous" ? Math.floor(PIECE / Math.max(1, rowBytes)) || 1 : length;

@@ -372,7 +372,7 @@ export class Hdf5File {
       })
       .then((bytes) => {
         if (bytes !== undefined) return bytes;
-        throw new SuperchunkError("STALE", "the file went while it was read; try again", { path: this.path });
+        throw new SuperchunkError("STALE", "the file was removed meanwhile; try again", { path: this.path });
       });
     keepLast(this.#pages, page, reading, PAGES);
     reading.catch(() => this.#pages.delete(page));
@@ -387,7 +387,7 @@ function readSuperblock(bytes: ByteReader, position: number): Superblock {
   const lengthSize = bytes.uint8(isOld ? 14 : 10, "size of lengths");
   const fields = new Fields(bytes, { offsetSize, lengthSize });
   if (version > 3)
-    throw fields.unsupported(`a superblock of version ${version}, and 0 to 3 are known`, "version", version);
+    throw fields.unsupported(`a superblock of version ${version}, but 0 to 3 are known`, "version", version);
   for (const size of [offsetSize, lengthSize])
     if (![2, 4, 8].includes(size)) throw fields.bad("size of offsets or lengths", "2, 4 or 8", size);
   if (!isOld) {

@@ -267,7 +267,7 @@ function readLayout(fields: Fields, rank: number): Hdf5Layout {
   const version = fields.uint8("version of a layout");
   if (version < 1 || version > 5)
     throw fields.unsupported(
-      `values laid out by version ${version}, and 1 to 5 are known`,
+      `values laid out by version ${version}, but 1 to 5 are known`,
       "layout",
       version,
     );

@@ -216,7 +216,7 @@ export class Hdf5Store implements ReadableStore {
       if (path.split("/").length > MAX_DEPTH)
         throw new SuperchunkError(
           "LIMIT",
-          `groups are more than ${MAX_DEPTH} deep inside of one another; perhaps one holds itself`,
+          `groups are nested more than ${MAX_DEPTH} deep; perhaps one contains itself`,
           { path: this.describe(path) },
         );
       const parent = await this.#node(folder, followed);

@@ -353,7 +353,7 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   if (made.software !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `superchunk ${made.software} made the plan, and this is ${VERSION}, which may make other bytes; use the same version everywhere, or plan again`,
+      `superchunk ${made.software} made the plan, but this is ${VERSION}, which may make other bytes; use the same version everywhere, or plan again`,
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: VERSION },
     );
   await checkPlan(made, typeof planned === "string" ? planned : made.to);

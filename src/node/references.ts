@@ -367,7 +367,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
     const [, expected = "", found = ""] = short;
     return new SuperchunkError(
       "STALE",
-      `the object has become shorter since it was referenced: the chunk ${key} needs ${expected} bytes there, and ${found} are left of ${info.size} in all; ${REFER_AGAIN}`,
+      `the object has become shorter since it was referenced: the chunk ${key} needs ${expected} bytes there, but ${found} are left of ${info.size} in all; ${REFER_AGAIN}`,
       { ...details, field: "size", expected: Number(expected), found: Number(found) },
     );
   }
@@ -377,7 +377,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   const found = describeNow(info);
   return new SuperchunkError(
     "STALE",
-    `the object has changed since it was referenced: the chunk ${key} needs it ${expected}, and it is ${found}; ${REFER_AGAIN}`,
+    `the object has changed since it was referenced: the chunk ${key} needs it ${expected}, but it is ${found}; ${REFER_AGAIN}`,
     { ...details, field: info.etag === undefined ? "last-modified" : "etag", expected, found },
   );
 }

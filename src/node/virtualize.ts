@@ -58,7 +58,7 @@ export interface VirtualizeOptions
   readonly shards?: boolean | undefined;
   /** Adds to an existing Icechunk repository; rewrites a kerchunk set with its containers (default false: `CONFLICT`). */
   readonly update?: boolean | undefined;
-  /** kerchunk JSON: stores padded and recoded chunks in the set, whatever it weighs (default: beyond 64 KiB in a file next to it). */
+  /** kerchunk JSON: stores padded and recoded chunks in the set, however many bytes they take (default: beyond 64 KiB in a file next to it). */
   readonly oneFile?: boolean | undefined;
   /** kerchunk: replaces an existing set. Icechunk, with `update`: also replaces references to known chunks. */
   readonly overwrite?: boolean | undefined;

@@ -29,7 +29,7 @@ export async function copyObject(
   const copied = new Sum(await startCrc32c());
   for await (const _ of copied.pass(piecesOf(to, signal)));
   if (copied.size === read?.size && copied.digest() === read.digest()) return copied.size;
-  throw new SuperchunkError("IO", "other bytes are read there than were put", {
+  throw new SuperchunkError("IO", "the bytes that are read back differ from those that were written", {
     path: store.describe(key),
     expected: read?.size,
     found: copied.size,

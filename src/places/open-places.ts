@@ -171,7 +171,7 @@ export async function absentPlaceOf(store: ReadableStore, number: number): Promi
 function undeclared(path: string, name: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `layout.places names the place "${name}", which meta/storage does not declare. One of the files is damaged or of another time; look for another copy`,
+    `layout.places names the place "${name}", which meta/storage does not declare. One of the files is damaged, or older or newer; look for another copy`,
     { path, field: "layout.places", found: name },
   );
 }

@@ -109,7 +109,7 @@ async function isMissing(queue: Queue<QueueJob, JobOutcome>, id: string): Promis
   else if (state !== "unknown")
     throw new SuperchunkError(
       "CONFLICT",
-      "the plan is just being finished; look at its status, and try again after that",
+      "the plan is being finished; look at its status, and try again then",
       { field: "queue", found: state },
     );
   return true;

@@ -110,7 +110,7 @@ const CELL_ROWS = 65_536;
 export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
   const path = table.store.describe(table.path);
   if (!table.names.includes(name))
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${table.names.join(", ")}`, {
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; expected one of ${table.names.join(", ")}`, {
       path,
       field: name,
     });

@@ -75,7 +75,7 @@ async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, 
   if (Number(version) !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `the index has version ${version}, and this program knows ${VERSION}`,
+      `the index has version ${version}, but this program knows ${VERSION}`,
       { path, field: "version", expected: VERSION, found: Number(version) },
     );
   const body = bytes.subarray(line.length);
@@ -83,7 +83,7 @@ async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, 
   if (found !== sum)
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
-      `the crc32c of the index is ${found}, and its first line says ${sum}; "superchunk index" makes it again`,
+      `the crc32c of the index is ${found}, but its first line says ${sum}; "superchunk index" makes it again`,
       { path, field: "crc32c", expected: sum, found },
     );
   let json: unknown;

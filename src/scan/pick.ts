@@ -181,7 +181,7 @@ function fieldsOf(array: ScanArray, names: readonly string[]): readonly Field[] 
     if (field !== undefined) return field;
     throw new SuperchunkError(
       "NOT_FOUND",
-      `no field "${name}"; there are ${dtype.fields.map((each) => each.name).join(", ")}`,
+      `no field "${name}"; expected one of ${dtype.fields.map((each) => each.name).join(", ")}`,
       { path: store.describe(path), field: name },
     );
   });

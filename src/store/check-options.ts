@@ -33,6 +33,6 @@ function words(text: string): string[] {
 function unknownOption(name: string, found: unknown, known: readonly string[]): SuperchunkError {
   const start = name.slice(0, 3).toLowerCase();
   const near = known.filter((each) => each.toLowerCase().startsWith(start));
-  const advice = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `there are ${known.join(", ")}`;
+  const advice = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `expected ${known.join(", ")}`;
   return new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; ${advice}`, { field: name, found });
 }

@@ -193,7 +193,7 @@ export function sendWith(options: RequesterOptions): Send {
 function unsafeRedirect(path: string, where: string, expected: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "UNSAFE_PATH",
-    `the server redirects ${where}, and only ${expected} may be read; give the address where the objects really are`,
+    `the server redirects ${where}, but only ${expected} may be read; give the address where the objects really are`,
     { path, field: "location", expected, found },
   );
 }

@@ -66,7 +66,7 @@ export async function readBody(
     throw tooLong(path, limit, length);
   }
   if (promised !== undefined && promised !== length)
-    throw new TransientError(`the body has ${length} bytes, its header promises ${promised}`);
+    throw new TransientError(`the body has ${length} bytes instead of ${promised}`);
   return joinBytes(pieces);
 }
 
@@ -114,7 +114,7 @@ function isEncoded(response: Response): boolean {
 }
 
 function tooLong(path: string, limit: number, found: number): SuperchunkError {
-  return new SuperchunkError("LIMIT", `the server sends ${found} bytes, where at most ${limit} are wanted`, {
+  return new SuperchunkError("LIMIT", `the server sends ${found} bytes, but at most ${limit} are wanted`, {
     path,
     expected: limit,
     found,

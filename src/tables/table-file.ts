@@ -184,7 +184,7 @@ export function columnNamed<Column extends { readonly name: string }>(
   const found = columns.find((column) => column.name === name);
   if (found !== undefined) return found;
   const there = columns.map((column) => column.name).join(", ");
-  throw new SuperchunkError("NOT_FOUND", `no column "${name}" in the file; there are ${there}`, {
+  throw new SuperchunkError("NOT_FOUND", `no column "${name}" in the file; expected one of ${there}`, {
     path,
     field: name,
   });

@@ -169,7 +169,7 @@ export class StructArray extends Container<StructValue> {
     if (field === undefined)
       throw new SuperchunkError(
         "NOT_FOUND",
-        `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`,
+        `no field "${name}"; expected one of ${this.fields.map((f) => f.name).join(", ")}`,
         { field: name },
       );
     const size = fieldSize(field);

@@ -63,7 +63,7 @@ test("metalayers become attributes, and variable-length ones take precedence", a
     { store: new MemoryStore(), path: "" },
     { to: "zarr" },
   );
-  expect(report.notes).toEqual(["attributes without a form in JSON are left out: raw, numbers"]);
+  expect(report.notes).toEqual(["attributes that JSON cannot hold are left out: raw, numbers"]);
 });
 
 test.each([

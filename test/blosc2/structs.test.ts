@@ -142,7 +142,7 @@ test("fields are printed as columns, of any rows, in every format", async () => 
       { speed: [3, 22 / 7, 23 / 7] },
     ]);
     const refused = await runCli(["cat", path, "--column", "none", "--tail", "1"]);
-    expect(refused.err).toContain('no column "none"; there are id, speed');
+    expect(refused.err).toContain('no column "none"; expected one of id, speed');
   }
   const npy = await runCli([
     "cat",

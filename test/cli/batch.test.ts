@@ -56,7 +56,7 @@ describe("cat", () => {
     expect((await runCli(["cat", TABLE, "--head", "2", "--slice", "3"])).code).toBe(2);
     const { code, err } = await runCli(["cat", TABLE, "--column", "close", "--column", "nope"]);
     expect(code).toBe(1);
-    expect(err).toContain('no column "nope"; there are open, high');
+    expect(err).toContain('no column "nope"; expected one of open, high');
   });
 });
 

@@ -77,7 +77,10 @@ it("what a newcomer types first is answered with what to type instead", async ()
 
 it("an error names the path also where the library does not know it", async () => {
   const bcolz = await runCli(["create", at("b"), "--as", "carray", "--dtype", "<f8", "--shape", "2,0"]);
-  expect([bcolz.code, bcolz.err]).toEqual([1, `superchunk: ${at("b")}: bcolz has no rows of zero bytes\n`]);
+  expect([bcolz.code, bcolz.err]).toEqual([
+    1,
+    `superchunk: ${at("b")}: bcolz does not support rows of zero bytes\n`,
+  ]);
   for (const [name, field] of [
     ["rows", '"<f8",[2,0]'],
     ["pairs", '[["a","<f8"]]'],

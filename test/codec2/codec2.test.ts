@@ -223,7 +223,7 @@ test.each([1, 2] as const)(
     await expect(encode(data, { format, codec: "zstd" } as never)).rejects.toMatchObject({
       code: "BAD_ARGUMENT",
       message: expect.stringMatching(
-        /unknown option "codec"; there are cname clevel shuffle typesize blocksize/,
+        /unknown option "codec"; expected one of cname clevel shuffle typesize blocksize/,
       ),
     });
     const chunk = await encode(data, { format });
@@ -238,7 +238,7 @@ test.each([1, 2] as const)(
         });
     await expect(decode(chunk, { into: data } as never)).rejects.toMatchObject({
       code: "BAD_ARGUMENT",
-      message: expect.stringMatching(/unknown option "into"; there are expectedNbytes maxNbytes out/),
+      message: expect.stringMatching(/unknown option "into"; expected one of expectedNbytes maxNbytes out/),
     });
   },
 );

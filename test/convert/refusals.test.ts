@@ -32,7 +32,7 @@ const refused: readonly (readonly [
   [["a"], "x.zarr", { chunksPerShard: 2 ** 40 }, "LIMIT", "a shard holds at most"],
   [["a"], "x.zarr", { shardSize: 0 }, "BAD_ARGUMENT", "a positive integer"],
   [["t"], "x.zarr", { columns: "x" }, "BAD_ARGUMENT", "expected a list of names"],
-  [["t"], "x.zarr", { columns: ["y"] }, "NOT_FOUND", 'no column "y"; there are x'],
+  [["t"], "x.zarr", { columns: ["y"] }, "NOT_FOUND", 'no column "y"; expected one of x'],
   [["a", "more/a"], "x.npy", { to: "npy", concat: true }, "BAD_ARGUMENT", "archives are joined in Zarr only"],
   [["a", "more/a"], "x.zarr", {}, "BAD_ARGUMENT", "under which both would be in the result"],
   [["raw.blp", "a"], "x.zarr", { concat: true }, "UNSUPPORTED", "plain bytes without a data type"],

@@ -60,7 +60,7 @@ const verbs: readonly (readonly [
     { format: "bcolz", shape: [0, 2] },
     (a) => a.resize([3, 0]),
     "UNSUPPORTED",
-    "bcolz has no rows of zero bytes",
+    "bcolz does not support rows of zero bytes",
   ],
   ["a number that is no bool", { dtype: "bool" }, (a) => a.append([2]), "BAD_ARGUMENT", "true or false"],
   [

@@ -61,7 +61,7 @@ test("attributes of all lengths are read, and a conversion names those that it l
   const report = await convert(array, { store: target, path: "" }, { to: "zarr", verify: true });
   expect(report).toMatchObject({ chunksCopied: 0, chunksRecoded: 5, verified: true });
   expect(report.notes).toEqual([
-    expect.stringMatching(/^attributes without a form in JSON are left out: (?:z, raw|raw, z)$/),
+    expect.stringMatching(/^attributes that JSON cannot hold are left out: (?:z, raw|raw, z)$/),
   ]);
   expect(JSON.stringify((await openZarrArray(target, "")).metadata)).toContain('"cname":"zstd"');
 });

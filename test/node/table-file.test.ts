@@ -647,7 +647,7 @@ test("months and years come back from dates, if they are the first day; a missin
   const odd = await runCli(["create", join(folder, "odd"), "--from", file, "--dtype", dtype("<M8[M]")]);
   expect([odd.code, odd.err]).toEqual([2, expect.stringContaining("not a date in units of M") as string]);
   const missing = await runCli(["create", join(folder, "odd"), "--from", file, "--dtype", '[["x","<f8"]]']);
-  expect(missing.err).toContain('no column "x" in the file; there are m, y, d');
+  expect(missing.err).toContain('no column "x" in the file; expected one of m, y, d');
 });
 
 test("rows become Parquet whatever their columns are called", async () => {
@@ -739,7 +739,7 @@ test("--column takes some columns of a file, in the given order, past those that
   const unknown = await runCli(["create", join(folder, "b"), ...from, "--column", "prize"]);
   expect([unknown.code, unknown.err]).toEqual([
     expect.any(Number),
-    expect.stringContaining('no column "prize" in the file; there are point, pairs'),
+    expect.stringContaining('no column "prize" in the file; expected one of point, pairs'),
   ]);
 });
 

@@ -430,7 +430,7 @@ it("a plan records the version of the package, and a failure names its archive o
   const other = join(folder, "other.json");
   await writeFile(other, text.replace(version, "9.9.9"));
   expect((await runCli(["run", other])).err).toContain(
-    `superchunk 9.9.9 made the plan, and this is ${version}`,
+    `superchunk 9.9.9 made the plan, but this is ${version}`,
   );
   // Every run has the same exit code, and names what failed.
   for (const flags of [[], [], ["--retry-failed"], ["--task", "1/1"]]) {

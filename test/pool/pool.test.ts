@@ -208,7 +208,7 @@ test.each([-1, 1.5, 65, Number.NaN])("%d workers are refused", (workers) => {
   const worker = "./worker.js" as never;
   expect(() => createPool({ worker })).toThrow("a function that returns a worker");
   const options = { wrkers: workers } as object;
-  expect(() => createPool(options)).toThrow('unknown option "wrkers"; there are worker workers');
+  expect(() => createPool(options)).toThrow('unknown option "wrkers"; expected one of worker workers');
 });
 
 test("zarrita reads and writes through it, and refuses settings that Blosc does not have", async () => {

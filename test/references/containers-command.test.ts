@@ -114,7 +114,7 @@ describe("a container", () => {
     ["that does not exist, without a prefix", ["--set", "x", "--region", "us"], 1, "give the prefix"],
     ["with another prefix", ["--set", "local", "--prefix", "file:///other/"], 2, "as its location"],
     ["with nothing to set", ["--set", "local"], 2, "needs what to set"],
-    ["that is set and deleted", ["--set", "a", "--delete", "b", "--region", "x"], 2, "not for one run"],
+    ["that is set and deleted", ["--set", "a", "--delete", "b", "--region", "x"], 2, "not both"],
     ["without a name", ["--region", "us-east-1"], 2, "name it with --set"],
     [
       "with credentials and anonymous",

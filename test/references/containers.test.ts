@@ -43,7 +43,7 @@ describe("the container of a location", () => {
     const error = failure(() => new Containers([bucket]).match("s3://other/a"));
     expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "s3://other/a"]);
     expect(error.message).toMatchInlineSnapshot(
-      `"the reference to s3://other/a is in no container; there is "bucket" (s3://bucket/). To read it, open the references with {allow: "s3://other/"}"`,
+      `"the reference to s3://other/a is in no container; known: "bucket" (s3://bucket/). To read it, open the references with {allow: "s3://other/"}"`,
     );
   });
 

@@ -8,7 +8,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 const text = (value: string): object => ({ message: expect.stringContaining(value) as string });
 
 test.each([
-  ["{", "BAD_FIELD", "this is not JSON, so no set of references"],
+  ["{", "BAD_FIELD", "this is not JSON, so not a set of references"],
   ["[]", "BAD_FIELD", "the set of references is not an object"],
   ['{"refs": 5}', "BAD_FIELD", "refs is not an object"],
   ['{"version": 1, "refs": {}, "templates": {}}', "UNSUPPORTED", "write them out with fsspec first"],

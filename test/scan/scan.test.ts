@@ -106,12 +106,12 @@ describe("a scan is refused", () => {
     [{ filter: { open: { eq: "yes" } } }, "BAD_ARGUMENT", /true or false/],
     [{ filter: { volume: { in: 5 } } }, "BAD_ARGUMENT", /a list of values/],
     [{ filter: { volume: { between: [5] } } }, "BAD_ARGUMENT", /the first value and the last/],
-    [{ filter: { price: { gt: 5 } } }, "NOT_FOUND", /no column "price"; there are close/],
+    [{ filter: { price: { gt: 5 } } }, "NOT_FOUND", /no column "price"; expected one of close/],
     [{ columns: ["price"] }, "NOT_FOUND", /no column "price"/],
     [{ columns: { close: "float32" } }, "BAD_ARGUMENT", /dtype <f8, not float32/],
     [{ columns: "close" }, "BAD_ARGUMENT", /columns is close, expected a list of names/],
     [{ limit: 1.5 }, "BAD_ARGUMENT", /limit is 1.5/],
-    [{ where: { close: { gt: 1 } } }, "BAD_ARGUMENT", /unknown option "where"; there are columns, filter/],
+    [{ where: { close: { gt: 1 } } }, "BAD_ARGUMENT", /unknown option "where"; expected columns, filter/],
     [{ filter: [{ close: { gt: 1 } }] }, "BAD_ARGUMENT", /an object of conditions by column/],
   ] as const)("%j", async (options, code, message) => {
     const failure = scanned("ctable", options as never);

@@ -64,13 +64,13 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
   [
     "offsets that are all -1, as an aborted write leaves them",
     100,
-    /__2__\.bin: the offsets lead to no chunk/,
+    /__2__\.bin: no offset leads to a chunk/,
     (store) => change(store, "data/__2__.bin", (bytes) => bytes.fill(0xff, 32, 64)),
   ],
   [
     "offsets that lead nowhere",
     100,
-    /__1__\.bin: the offsets lead to no chunk/,
+    /__1__\.bin: no offset leads to a chunk/,
     (store) => change(store, "data/__1__.bin", (bytes) => bytes.fill(0x7e, 32, 64)),
   ],
   [

@@ -286,6 +286,6 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
 }
 
 export function noColumn(name: string, names: readonly string[], path: string): SuperchunkError {
-  const message = `no column "${name}"; there are ${names.join(", ")}`;
+  const message = `no column "${name}"; expected one of ${names.join(", ")}`;
   return new SuperchunkError("NOT_FOUND", message, { path, field: name });
 }

@@ -274,7 +274,7 @@ class LiveArray implements ArrayArchive {
   #neverStill(): SuperchunkError {
     return new SuperchunkError(
       "STALE",
-      `writers changed the places of the rows ${MAX_TRIES} times while they were read; try again when they are done`,
+      `writers moved the rows ${MAX_TRIES} times while they were read; try again when they are done`,
       { path: this.store.describe(this.path) },
     );
   }

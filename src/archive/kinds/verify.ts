@@ -187,7 +187,7 @@ class Tally {
     this.#typesizes.add(typesize);
     this.warn(
       "TYPESIZE",
-      `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
+      `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, but may compress worse`,
       { path: this.#describe(place), chunk: place.index, offset: place.offset + 3 },
     );
   }

@@ -33,7 +33,7 @@ async function nothingThere(
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
     return new SuperchunkError(
       "UNSUPPORTED",
-      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and so does "open" of the library',
+      'it is a Zarr array or group, not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and so does "open" of the library',
       { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
     );
   }
@@ -75,11 +75,10 @@ function refusePart(path: string): SuperchunkError | undefined {
   for (const { end, what } of PARTS) {
     const folder = end.exec(path)?.[1];
     if (folder === undefined) continue;
-    return new SuperchunkError(
-      "UNSUPPORTED",
-      `it is ${what}, and not all of it; name the folder: ${folder}`,
-      { path, expected: folder },
-    );
+    return new SuperchunkError("UNSUPPORTED", `it is only ${what}; name the folder: ${folder}`, {
+      path,
+      expected: folder,
+    });
   }
   return undefined;
 }

@@ -92,7 +92,7 @@ export async function openSuperchunk(...where: Parameters<typeof openBlpkFile>):
   if (version >= 3) return file;
   throw new SuperchunkError(
     "BAD_FIELD",
-    `the version at byte 4 is ${version}, but superchunks have 3 or 4. The file is of another archive; look for the right one`,
+    `the version at byte 4 is ${version}, but superchunks have 3 or 4. The file belongs to another archive; look for the right one`,
     { path: file.path, offset: 4, field: "version", expected: "3 or 4", found: version },
   );
 }
@@ -396,7 +396,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
   }
   for (let i = nchunks; i < offsets.length; i++) {
     const found = offsets[i] ?? UNUSED;
-    const expected = `-1, for nchunks is ${nchunks}`;
+    const expected = `-1, because nchunks is ${nchunks}`;
     if (found !== UNUSED) throw badOffset(path, tableAt + i * OFFSET_LENGTH, i, expected, found);
   }
   if (!ordered) checkDistances(offsets.subarray(0, nchunks), place);

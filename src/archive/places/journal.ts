@@ -39,7 +39,7 @@ export async function requireOneName(store: ReadableStore, key: string): Promise
   if (links <= 1) return;
   throw new SuperchunkError(
     "CONFLICT",
-    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" undoes a link to Zarr; else do not change it in place, or make the file an independent copy (cp FILE COPY && mv COPY FILE)`,
+    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" undoes a link to Zarr; otherwise do not change it in place, or make the file an independent copy (cp FILE COPY && mv COPY FILE)`,
     { path: store.describe(key), field: "links", expected: 1, found: links },
   );
 }
@@ -54,7 +54,7 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
   if (writeRange !== undefined && sync !== undefined) return store as InPlaceStore;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "this store cannot change a file in place; leave out in place, which makes a new file",
+    "this store cannot change a file in place; without in place, a new file is made",
     { path: store.describe(key), field: "inPlace" },
   );
 }
@@ -134,7 +134,7 @@ export async function withWrites(
       if (offset > end)
         throw new SuperchunkError(
           "BAD_FIELD",
-          `the journal writes at byte ${offset} of ${store.describe(key)}, but that ends at byte ${end}. The journal is damaged or of another file`,
+          `the journal writes at byte ${offset} of ${store.describe(key)}, but that file ends at byte ${end}. The journal is damaged, or belongs to another file`,
           { path, field: "offset", expected: `at most ${end}`, found: offset },
         );
       end = Math.max(end, offset + bytes.length);
@@ -255,7 +255,7 @@ interface Settled {
 function missingJournal(path: string): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    'the journal is missing that meta/sizes names: a change in place was interrupted, and what was left to do is lost. Look for a complete copy, or run "superchunk repair"',
+    'the journal that meta/sizes names is missing: a change in place was interrupted, and what was left to do is lost. Look for a complete copy, or run "superchunk repair"',
     { path, field: "layout.journal", expected: "a file", found: "nothing" },
   );
 }
@@ -271,7 +271,7 @@ function otherJournal(path: string, expected: string, found: string): Superchunk
 function notCounted(path: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `the journal writes into ${found}, which meta/sizes does not count. One of the files is damaged or of another array; run "superchunk repair", or look for another copy`,
+    `the journal writes into ${found}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
     { path, field: "number", expected: "a superchunk that meta/sizes counts", found },
   );
 }

@@ -128,7 +128,7 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   if (rowBytes > 0 && layout.nchunks !== needed)
     throw new SuperchunkError(
       "BAD_FIELD",
-      `the number of chunks is ${layout.nchunks} by layout.superchunks, but ${needed} by shape and chunklen. The metadata are damaged; run "superchunk repair", or look for another copy`,
+      `layout.superchunks counts ${layout.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
       { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: layout.nchunks },
     );
   // A chunk holds more bytes than are shown if the shown rows end inside it.
@@ -299,7 +299,7 @@ export async function readGeneration(
     if (tries >= MAX_TRIES)
       throw new SuperchunkError(
         "BAD_FIELD",
-        `superchunk.revision is ${String(declared["revision"])}, but meta/sizes belongs to revision ${layout.revision}. One of the files is of another time; run "superchunk repair", or look for another copy`,
+        `superchunk.revision is ${String(declared["revision"])}, but meta/sizes belongs to revision ${layout.revision}. One of the files is older or newer; run "superchunk repair", or look for another copy`,
         {
           path: storagePath,
           field: "superchunk.revision",

@@ -283,7 +283,7 @@ export function contradict(
 ): never {
   throw new SuperchunkError(
     "BAD_FIELD",
-    `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
+    `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged, or belongs to another array`,
     { path, offset, field, expected, found },
   );
 }

@@ -276,7 +276,7 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
   if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
   throw new SuperchunkError(
     "BAD_FIELD",
-    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
+    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts after ${place.available}: they overlap. The offsets or the chunk are damaged`,
     { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
   );
 }

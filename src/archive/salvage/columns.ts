@@ -56,7 +56,7 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnToFind
     if (header === undefined) {
       const isCut = size < PROLOGUE + 16;
       const reason = isCut
-        ? `the file ends at byte ${size}, inside of its headers`
+        ? `the file ends at byte ${size}, inside its headers`
         : `what is at byte ${PROLOGUE} is not a whole Blosc chunk`;
       return { flaw: { code: isCut ? "TRUNCATED" : "BAD_CHUNK", reason, path, offset: PROLOGUE } };
     }

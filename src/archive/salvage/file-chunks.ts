@@ -143,7 +143,7 @@ class Search {
     if (this.#header?.offsets === true && stated < 0)
       this.#problems.push("the header does not count its chunks");
     if (this.#header?.offsets === true && !leads && total !== 0)
-      this.#problems.push("the offsets lead to no chunk; chunks are taken in the order in which they lie");
+      this.#problems.push("no offset leads to a chunk; chunks are taken in the order they are stored in");
     if (stated >= 0 && !table.isCounted)
       this.#problems.push(`the header counts ${stated} chunks, but the offsets show ${counted}`);
     const start = leads ? from : await this.#firstOf([from, begin]);
@@ -329,7 +329,7 @@ class Search {
       const isThere = mayWalk && this.#header?.version !== 4 && (await this.#isChunk(next));
       if (isThere)
         this.#problems.push(
-          `chunk ${i} has no right offset; it was found where the ${i === 0 ? "offsets end" : "one before it ends"}`,
+          `the offset of chunk ${i} is wrong; the chunk was found where the ${i === 0 ? "offsets end" : "one before it ends"}`,
         );
       if (isThere) places.push({ offset: next });
       else places.push(stored === undefined ? { flaw: this.#lost(i, next) } : { offset: stored });

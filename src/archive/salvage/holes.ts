@@ -241,7 +241,7 @@ class SalvagedBytes {
     const length = Math.min(available, nbytes + 16);
     const bytes = await this.#source.getRange(key, { offset, length });
     if (bytes !== undefined) return decode(bytes, { maxNbytes: nbytes });
-    throw new SuperchunkError("STALE", "the file went while it was read; try again", {
+    throw new SuperchunkError("STALE", "the file was removed while it was read; try again", {
       path: this.#source.describe(key),
     });
   }

@@ -190,7 +190,7 @@ async function isAnyThere(
 function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): string {
   const names = nameSome(unplaced);
   if (kind === "carray") return `files beyond the ${rows} rows that meta/sizes counts: ${names}`;
-  return `superchunks whose position is unknown, so that their rows are missing or have former values: ${names}`;
+  return `superchunks whose position is unknown, so that their rows are missing or have old values: ${names}`;
 }
 
 export function countWhole(columns: readonly SalvagedColumn[]): number {

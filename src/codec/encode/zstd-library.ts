@@ -143,7 +143,7 @@ function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
   const { memory, find } = instantiateZstd(
     module,
     names,
-    () => new SuperchunkError("LIMIT", "the zstd encoder gave up, most likely for want of memory."),
+    () => new SuperchunkError("LIMIT", "the zstd encoder failed, most likely for lack of memory."),
   );
   return {
     memory,

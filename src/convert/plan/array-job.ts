@@ -182,7 +182,7 @@ export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number)
 export const SNAPPY = "zarr-python cannot decode Blosc chunks with snappy";
 /** Which programs read unequal chunks. */
 export const RECTILINEAR_READERS =
-  "zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+  "zarr-python (with array.rectilinear_chunks set) and zarrs read it; tensorstore and zarrita do not";
 const RECTILINEAR = `so its grid is rectilinear, with one object a chunk: ${RECTILINEAR_READERS}`;
 const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
 const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;

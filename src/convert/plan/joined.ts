@@ -129,7 +129,7 @@ function describe({ store, path }: Pick<SourceArchive, "store" | "path">): strin
 function unlike(path: string, what: string, expected: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
-    `it ${what}, so they cannot be joined: ${expected} is expected, and ${found} is there`,
+    `it ${what}, so they cannot be joined: expected ${expected}, found ${found}`,
     { path, field: "concat", expected, found },
   );
 }

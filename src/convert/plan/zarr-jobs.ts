@@ -135,7 +135,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     if (node === undefined) continue;
     const left = await attributesLeft(node.store, node.path);
     if (left.length > 0)
-      made.notes.push(noteOn(path, `attributes without a form in JSON are left out: ${left.join(", ")}`));
+      made.notes.push(noteOn(path, `attributes that JSON cannot hold are left out: ${left.join(", ")}`));
     if (node.kind === "array") await add(path, source, node);
     else {
       made.groups.set(path, groupDocument(node.attrs));
@@ -394,7 +394,7 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   }
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "Zarr v3 has no form for this fill value; write all chunks, and set another one",
+    "Zarr v3 cannot express this fill value; write all chunks, and set another one",
     { path, field: "fill_value", found: array.fillValue },
   );
 }

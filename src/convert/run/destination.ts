@@ -334,7 +334,7 @@ export async function deleteTree(
       if (last !== undefined && keys[0] === last)
         throw new SuperchunkError(
           "IO",
-          "the object was deleted, and is still listed; delete the folder yourself",
+          "the object was deleted, but is still listed; delete the folder yourself",
           { path: store.describe(last) },
         );
       for (const key of keys) await store.delete(key, { signal });

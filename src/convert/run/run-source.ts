@@ -324,9 +324,7 @@ class Execution {
     const notes = [...source.notes, ...whole.flatMap(({ run }) => run.notes), ...this.#notes];
     const odd = sum(({ counts }) => counts.oddTypesize);
     if (odd > 0)
-      notes.push(
-        `chunks whose header has another typesize than their items have bytes are copied as they are: ${odd}`,
-      );
+      notes.push(`chunks whose typesize is not the size of their items are copied as they are: ${odd}`);
     return {
       arrays: sum(({ run }) => run.arrays),
       groups,
@@ -466,7 +464,7 @@ export class Outcomes {
         ),
         ...(this.isConsolidated
           ? []
-          : [`metadata is not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
+          : [`metadata are not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
       ],
       renamed: [
         ...sources.flatMap(({ node, renamedFrom: from }) =>

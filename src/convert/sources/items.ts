@@ -325,7 +325,7 @@ export async function zarrSource(
     if (member.kind === "group")
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `the group has a group "${name}" in it, and a table has only columns; convert each group by itself`,
+        `the group has a group "${name}" in it, but a table has only columns; convert each group by itself`,
         { path, field: name },
       );
     columns.set(name, member);
@@ -343,7 +343,7 @@ export async function zarrSource(
       if (column !== undefined) return column;
       throw new SuperchunkError(
         "NOT_FOUND",
-        `no column "${name}"; there are ${[...columns.keys()].join(", ")}`,
+        `no column "${name}"; expected one of ${[...columns.keys()].join(", ")}`,
         { path, field: name },
       );
     },

@@ -305,7 +305,7 @@ export function chooseColumns(
     throw wrongOption(source, "columns", `is ${String(columns)}, expected a list of names`);
   const unknown = columns?.find((column) => !names.includes(column));
   if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
-  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
+  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; expected one of ${names.join(", ")}`, {
     path: store.describe(path),
     field: unknown,
   });

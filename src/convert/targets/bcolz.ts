@@ -33,7 +33,7 @@ export const BCOLZ: ColumnFormat = {
     for (const { dtype, settings } of piece.columns) {
       const needed = typesizeOf(dtype);
       if (settings.typesize !== undefined && settings.typesize !== needed)
-        return `its chunks are of elements of ${settings.typesize} bytes, by which bcolz would find wrong rows; it needs ${needed}`;
+        return `its chunks have typesize ${settings.typesize}, with which bcolz would find wrong rows; it needs ${needed}`;
     }
     return undefined;
   },
@@ -41,11 +41,11 @@ export const BCOLZ: ColumnFormat = {
   whyRefused({ columns, table }) {
     for (const { dtype, shape } of columns) {
       if (shape.length === 0)
-        return "an array without dimensions has no rows, as bcolz would have it; convert it to npy or bloscpack";
+        return "bcolz stores rows, and an array without dimensions has none; convert it to npy or bloscpack";
       if (dtype.kind === "struct")
-        return `bcolz opens no ${table === undefined ? "array" : "column"} of a structured dtype; convert it to blz, npy or bloscpack`;
+        return `bcolz does not open ${table === undefined ? "an array" : "a column"} of a structured dtype; convert it to blz, npy or bloscpack`;
       if (elementsOf(shape.slice(1)) * dtype.itemSize === 0)
-        return "bcolz has no rows of zero bytes; convert it to blz, npy or bloscpack";
+        return "bcolz does not support rows of zero bytes; convert it to blz, npy or bloscpack";
     }
     return undefined;
   },

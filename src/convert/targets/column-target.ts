@@ -268,7 +268,7 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
   const rows = new Set(piece.columns.map(({ shape }) => shape[0]));
   const refusal =
     piece.table !== undefined && rows.size > 1
-      ? `its columns are not of one length (${[...rows].join(", ")} rows), as those of a table are; convert each by itself`
+      ? `its columns have different lengths (${[...rows].join(", ")} rows), but those of a table have one; convert each by itself`
       : format.whyRefused?.(piece);
   if (refusal !== undefined) return new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
   if (options.recode !== false) return undefined;
@@ -285,7 +285,7 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
 }
 
 export function noObjects(path: string): SuperchunkError {
-  return new SuperchunkError("UNSUPPORTED", "Python objects are never read, nor written", {
+  return new SuperchunkError("UNSUPPORTED", "Python objects are never read or written", {
     path,
     field: "dtype",
   });

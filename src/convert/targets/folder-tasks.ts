@@ -66,7 +66,7 @@ export async function storedBytes(
 }
 
 export function otherRows({ path }: Column, expected: number, found: number): SuperchunkError {
-  return new SuperchunkError("STALE", "it has another number of rows than its metadata say", {
+  return new SuperchunkError("STALE", "it does not have as many rows as its metadata say", {
     path,
     field: "shape",
     expected,

@@ -182,7 +182,7 @@ async function* fileBytes(
   }
   for (const { path } of columns.flatMap(({ notText }) => [...notText]))
     context.note(
-      `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
+      `column "${path.join(".")}": its strings are not all UTF-8, so it becomes a column of bytes`,
     );
   for (const bytes of fileEnd(file, columns, metadata)) gathered.add(bytes);
   yield gathered.take();

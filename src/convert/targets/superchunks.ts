@@ -35,7 +35,7 @@ export const BLZ: ColumnFormat = {
 
   whyRefused({ columns }) {
     return columns.some(({ shape }) => shape.length === 0)
-      ? "an array without dimensions has no rows, as superchunks would have it; convert it to npy or bloscpack"
+      ? "superchunks hold rows, and an array without dimensions has none; convert it to npy or bloscpack"
       : undefined;
   },
 

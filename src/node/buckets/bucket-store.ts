@@ -254,7 +254,7 @@ export class BucketStore implements WritableStore {
           isAnswered = true;
           const bytes = await body();
           if (length !== undefined && length !== bytes.length)
-            throw new Error(`the body has ${bytes.length} bytes, its header promises ${length}`);
+            throw new Error(`the body has ${bytes.length} bytes instead of ${length}`);
           return { bytes, version, info };
         } catch (error) {
           call.abortSignal?.throwIfAborted();
@@ -330,7 +330,7 @@ export class BucketStore implements WritableStore {
         "CONFLICT",
         ifAbsent === true
           ? "the object exists already; another writer was faster"
-          : "the object is another one by now; another writer was faster",
+          : "the object has changed; another writer was faster",
         { path: this.describe(key), expected: ifVersion ?? "nothing", found: there?.version ?? "nothing" },
       );
     }
@@ -349,11 +349,11 @@ export class BucketStore implements WritableStore {
     const advice =
       own ??
       (status === 401 || status === 403
-        ? `access denied by ${server()}; check the credentials and what they may do`
+        ? `access denied by ${server()}; check the credentials and their permissions`
         : status === undefined
           ? `${server()} did not answer; check the endpoint ${endpointAt}`
           : status === 429 || status >= 500
-            ? `${server()} is busy or has failed, also when asked again; try later, or with fewer processes`
+            ? `${server()} is busy or has failed, even after retries; try later, or with fewer processes`
             : `${server()} refused`);
     return new SuperchunkError("IO", words.length === 0 ? advice : `${advice} (${words.join(", ")})`, {
       path: this.describe(key),
@@ -379,12 +379,12 @@ export class BucketStore implements WritableStore {
     if (version !== undefined && version !== expected)
       throw new SuperchunkError(
         "STALE",
-        `the object was changed in its ${this.#provider.holder} since it was first read: its version was ${expected}, and is ${version}; open it again`,
+        `the object was changed in its ${this.#provider.holder} since it was first read: its version was ${expected}, and is now ${version}; open it again`,
         { path, field: "etag", expected, found: version },
       );
     const asked = lengthOf(range);
     if (bytes.length <= asked) return;
-    throw new SuperchunkError("UNSUPPORTED", "this is a server without Range support; use another", {
+    throw new SuperchunkError("UNSUPPORTED", "the server does not support Range requests; use another", {
       path,
       field: "Range",
       expected: asked,

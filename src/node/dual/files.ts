@@ -79,7 +79,7 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
         "UNSUPPORTED",
         code === "EXDEV"
           ? `hard links cannot lead to another file system; link on the archive's own, or use {link: "symbolic"} or {link: "copy"}`
-          : `this file system makes no hard links (${code}); use {link: "symbolic"} or {link: "copy"}`,
+          : `this file system does not support hard links (${code}); use {link: "symbolic"} or {link: "copy"}`,
         { path: describe(from), found: code, cause: error },
       );
     }

@@ -486,7 +486,7 @@ async function linkNew(temporary: string, target: string, shown: string): Promis
     if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS")
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `this file system makes no hard links (${code}), and without them a file cannot be made under a new name at once; use another file system`,
+        `this file system does not support hard links (${code}), and without them a new file cannot appear as a whole; use another file system`,
         { path: shown, cause: error },
       );
     throw error;

@@ -110,7 +110,7 @@ function escapeHtml(text: string): string {
 type ServedNode = Omit<ViewNode, "source">;
 
 const SENTENCES: Readonly<Record<ErrorCode, string>> = {
-  BAD_MAGIC: "a file of the archive is of another kind than its name says",
+  BAD_MAGIC: "a file of the archive is not of the kind that its name says",
   TRUNCATED: "a file of the archive ends early",
   BAD_FIELD: "a field that the archive stores contradicts the rest of it",
   BAD_CHUNK: "a chunk of the archive cannot be decoded",

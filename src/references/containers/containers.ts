@@ -131,7 +131,7 @@ export class Containers implements Iterable<Container> {
     const known = this.#ordered.map(({ name, prefix }) => `"${name}" (${prefix})`).join(", ");
     throw new SuperchunkError(
       "UNSAFE_PATH",
-      `the reference to ${location} is in no container; there ${known === "" ? "are none" : `is ${known}`}. ` +
+      `the reference to ${location} is in no container; ${known === "" ? "there are none" : `known: ${known}`}. ` +
         `To read it, open the references with {allow: "${location.slice(0, location.lastIndexOf("/") + 1)}"}`,
       { field: "container", found: location },
     );

@@ -66,7 +66,7 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>
     new SuperchunkError(
       "STALE",
-      `the object has changed since it was referenced: its ${field} was ${String(expected)}, and is ${String(found)}; ` +
+      `the object has changed since it was referenced: its ${field} was ${String(expected)}, and is now ${String(found)}; ` +
         "write the references again",
       { path, field, expected, found },
     );
@@ -177,7 +177,7 @@ export class SeenObjects {
             : (["version", "the object that was there first", "another one in its place"] as const);
     return new SuperchunkError(
       "STALE",
-      `the object was changed while it was being referenced: its ${field} was ${expected}, and is ${found}; ${again}`,
+      `the object was changed while it was being referenced: its ${field} was ${expected}, and is now ${found}; ${again}`,
       { path, field, expected, found },
     );
   }

@@ -51,7 +51,7 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
   try {
     set = JSON.parse(text) as JsonSet;
   } catch (cause) {
-    throw new SuperchunkError("BAD_FIELD", "this is not JSON, so no set of references", { path, cause });
+    throw new SuperchunkError("BAD_FIELD", "this is not JSON, so not a set of references", { path, cause });
   }
   if (!isObject(set)) throw bad(path, "refs", "the set of references is not an object", set);
   if (set.templates !== undefined || set.gen !== undefined)

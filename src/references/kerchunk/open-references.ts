@@ -260,7 +260,7 @@ export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, ke
 export function noNode(set: string, inside: string): SuperchunkError {
   return new SuperchunkError(
     "NOT_FOUND",
-    `the set of references has no array or group "${inside}"; "superchunk ls" lists those that it has. Of one archive alone the arrays are at the root`,
+    `the set of references has no array or group "${inside}"; "superchunk ls" lists those that it has. The arrays of a single archive are at the root`,
     { path: set, field: inside },
   );
 }

@@ -180,7 +180,7 @@ function shortInTheMiddle(arrays: readonly ArchiveArray[]): SuperchunkError {
   const { archive } = (arrays[Math.max(0, at)] ?? arrays[0])?.job.source ?? {};
   return new SuperchunkError(
     "UNSUPPORTED",
-    "its chunks have other rows than those of the archives before and after it, and a regular grid has no short chunk in the middle; join with a rectilinear grid, or convert by copying",
+    "its chunks do not have as many rows as those of the archives before and after it, and a regular grid has no short chunk in the middle; join with a rectilinear grid, or convert by copying",
     { path: archive?.store.describe(archive.path) ?? "", field: "concat" },
   );
 }

@@ -216,7 +216,7 @@ function findField(fields: readonly Field[], name: string): number {
   if (index >= 0) return index;
   throw new SuperchunkError(
     "NOT_FOUND",
-    `no column "${name}"; there are ${fields.map((field) => field.name).join(", ")}`,
+    `no column "${name}"; expected one of ${fields.map((field) => field.name).join(", ")}`,
     { field: name },
   );
 }

@@ -384,7 +384,7 @@ export class BcolzArray extends QueuedEditor {
   async #reshape(rowShape: readonly number[], options: LongOptions): Promise<void> {
     const { settings, rows } = this.#first;
     if (elementsOf(rowShape) === 0)
-      throw new SuperchunkError("UNSUPPORTED", "bcolz has no rows of zero bytes", {
+      throw new SuperchunkError("UNSUPPORTED", "bcolz does not support rows of zero bytes", {
         path: this.store.describe(this.path),
         field: "shape",
         found: rowShape,

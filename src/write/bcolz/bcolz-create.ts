@@ -176,7 +176,7 @@ export function tableColumnNamed(state: TableState, name: string): TableColumn {
   if (column !== undefined) return column;
   throw new SuperchunkError(
     "NOT_FOUND",
-    `no column "${name}"; there are ${state.columns.map((each) => each.name).join(", ")}`,
+    `no column "${name}"; expected one of ${state.columns.map((each) => each.name).join(", ")}`,
     { path: state.store.describe(state.path), field: name },
   );
 }

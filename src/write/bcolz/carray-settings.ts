@@ -33,15 +33,15 @@ export function checkCarrayDType(dtype: DType, rowShape: readonly number[], path
   };
   if (dtype.kind === "object") refuse("Python objects are never written");
   if (dtype.kind === "struct")
-    refuse("bcolz opens no array of a structured dtype; make a table with a column for each field");
-  if (elementsOf(rowShape) * dtype.itemSize === 0) refuse("bcolz has no rows of zero bytes");
+    refuse("bcolz does not open an array of a structured dtype; make a table with a column for each field");
+  if (elementsOf(rowShape) * dtype.itemSize === 0) refuse("bcolz does not support rows of zero bytes");
   if (
     typesizeOf(dtype) === 1 &&
     dtype.itemSize > MAX_TYPESIZE &&
     dtype.kind !== "bytes" &&
     dtype.kind !== "void"
   )
-    refuse(`bcolz has no items of more than ${MAX_TYPESIZE} bytes`);
+    refuse(`bcolz does not support items of more than ${MAX_TYPESIZE} bytes`);
 }
 
 /** The typesize that bcolz gives to Blosc: strings are shuffled by characters. */

@@ -66,7 +66,7 @@ export async function readCarray(
   if (rowBytes === 0)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "the rows of the array have no bytes, and bcolz knows no such arrays",
+      "the rows of the array have no bytes, which bcolz does not support",
       { path: shown, field: "shape", found: sizes.shape },
     );
   checkChunklen(chunklen, rowBytes);

@@ -86,7 +86,7 @@ export async function deleteColumn(store: WritableStore, path: string, name: str
   if (state.columns.length === 1)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `"${name}" is the only column, and bcolz opens no table without one`,
+      `"${name}" is the only column, and bcolz does not open a table without columns`,
       { path: store.describe(path), field: name },
     );
   await commitColumns(

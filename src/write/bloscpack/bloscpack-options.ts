@@ -108,7 +108,7 @@ export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1):
   if (wish % itemSize !== 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `chunk-size ${wish} is not a multiple of the item's ${itemSize} bytes, which bloscpack asks for; take ${whole(wish)}`,
+      `chunk-size ${wish} is not a multiple of the item's ${itemSize} bytes, which bloscpack requires; take ${whole(wish)}`,
       { field: "chunk-size", expected: `a multiple of ${itemSize}`, found: wish },
     );
   return wish;

@@ -61,7 +61,7 @@ export async function readBloscpackState(
   if (header.version < 3 || file.metadata?.kind === "blz-json")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `nothing is appended to ${file.metadata?.kind === "blz-json" ? "a superchunk with raw JSON metadata" : `a file of version ${header.version}`}; decompress it and compress it again, which gives version 3`,
+      `${file.metadata?.kind === "blz-json" ? "a superchunk with raw JSON metadata" : `a file of version ${header.version}`} cannot be appended to; decompress it and compress it again, which gives version 3`,
       { path, offset: 4, field: "version", expected: "3 or 4", found: header.version },
     );
   if (archive.chunkStarts !== undefined)

@@ -187,7 +187,7 @@ async function checkRebuilt(store: WritableStore, path: string, aside: string | 
   const found = findings.find(({ severity }) => severity === "error");
   if (found === undefined) return;
   const where = aside === undefined ? "" : `; what was there is in ${store.describe(aside)}`;
-  throw new SuperchunkError("IO", `what was written does not read back right: ${found.message}${where}`, {
+  throw new SuperchunkError("IO", `what was written does not read back correctly: ${found.message}${where}`, {
     path: found.path ?? store.describe(path),
   });
 }

@@ -47,7 +47,7 @@ async function verifyCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
   if (stored === computed) return data;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
-    `the stored crc32c is 0x${hex32(stored)}, but the ${end} bytes in front of it give 0x${hex32(computed)}; the bytes are damaged`,
+    `the stored crc32c is 0x${hex32(stored)}, but the ${end} bytes before it give 0x${hex32(computed)}; the bytes are damaged`,
     { field: "crc32c", expected: `0x${hex32(stored)}`, found: `0x${hex32(computed)}` },
   );
 }

@@ -137,7 +137,7 @@ export class GroupArrays extends ZarrGroup {
       this.#unreadable.get(name) ??
       new SuperchunkError(
         "NOT_FOUND",
-        `no array "${name}"; there are ${this.names.slice(0, 12).join(", ")}`,
+        `no array "${name}"; expected one of ${this.names.slice(0, 12).join(", ")}`,
         { path: this.store.describe(this.path), field: name },
       )
     );

@@ -91,7 +91,7 @@ export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Arr
   if (items.length !== expected)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `an inner chunk has ${expected} bytes of values, but ${items.length} are given; a chunk that reaches over the array's edge is whole too`,
+      `an inner chunk has ${expected} bytes of values, but ${items.length} are given; a chunk at the array's edge has full length too`,
       { path: array.store.describe(array.path), field: "items", expected, found: items.length },
     );
   const shape = unpermute(serializer.chunkShape, order);

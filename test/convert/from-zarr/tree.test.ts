@@ -106,7 +106,7 @@ test("a chosen column that is nowhere is an error of every group and array, and 
     return entries.map(({ node, status, message }) => [node, status, message]);
   };
   const whole = expect.stringContaining("it has no columns; leave out {columns}") as string;
-  const unknown = expect.stringContaining('no column "nosuch"; there are a, b') as string;
+  const unknown = expect.stringContaining('no column "nosuch"; expected one of a, b') as string;
   expect(await converted(["nosuch"])).toEqual([
     ["one", "failed", whole],
     ["other", "failed", whole],
@@ -116,7 +116,7 @@ test("a chosen column that is nowhere is an error of every group and array, and 
   await store.delete("h/table/b/zarr.json");
   await createZarr(store, "h/table/b", { ...specification, shape: [7] });
   // A group of arrays of several lengths is not a table, and its arrays are chosen all the same.
-  await expect(converted(["nosuch"], "h/table")).rejects.toThrow('no column "nosuch"; there are a, b');
+  await expect(converted(["nosuch"], "h/table")).rejects.toThrow('no column "nosuch"; expected one of a, b');
 });
 
 test("a tree of archives refuses a choice of columns for those without, and for groups of Zarr", async () => {

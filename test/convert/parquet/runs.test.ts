@@ -180,7 +180,7 @@ test("chosen arrays of a Zarr group are one table, although others cannot be rea
   const missing = convert(source, { store, path: "b.parquet" }, { ...TO, columns: ["x", "z"] });
   await expect(missing).rejects.toMatchObject({
     code: "NOT_FOUND",
-    message: expect.stringContaining('no column "z"; there are long, text, x, y') as string,
+    message: expect.stringContaining('no column "z"; expected one of long, text, x, y') as string,
   });
 });
 

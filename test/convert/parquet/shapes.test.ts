@@ -248,7 +248,7 @@ test("chosen fields of structs are the only columns, in their order, and other f
   }
   await expect(toParquet(bytes, 1600, settings, { columns: ["nosuch"] })).rejects.toMatchObject({
     code: "NOT_FOUND",
-    message: expect.stringContaining('no column "nosuch"; there are id, pair, inner'),
+    message: expect.stringContaining('no column "nosuch"; expected one of id, pair, inner'),
   });
   const whole = { dtype: "[('id', '<i4'), ('x', '<i4')]", shape: [600] };
   await expect(toParquet(bytes, 1600, whole, { to: "zarr", columns: ["id"] })).rejects.toMatchObject({

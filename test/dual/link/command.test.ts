@@ -19,7 +19,7 @@ test("[FL-06] link says what it would do, does it, is verified, repairs, and is 
   expect(snapshot(copy)).toEqual(before);
 
   expect(await runCli(["link", copy])).toMatchObject({ code: 0 });
-  expect((await runCli(["link", copy])).out).toContain("is a Zarr array already, and right");
+  expect((await runCli(["link", copy])).out).toContain("is a Zarr array already, and intact");
   expect(JSON.parse((await runCli(["info", copy, "--json"])).out)).toMatchObject({
     dialect: "blz-superchunk",
     views: ["zarr3"],
@@ -51,7 +51,7 @@ test("an array without rows is linked once too, and link does not say that it st
   expect(await runCli(["create", root, "--dtype", "<f8"])).toMatchObject({ code: 0 });
   expect((await runCli(["link", root, "--dry-run"])).out).toContain("would be a Zarr array: 0 files");
   expect((await runCli(["link", root])).out).toContain("is a Zarr array: 0 files");
-  expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and right");
+  expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and intact");
 });
 
 test("a file needs a folder to become a Zarr array in, and a folder takes none", async () => {

@@ -66,7 +66,7 @@ test("[FY-01] create --zarr makes an array that every later command keeps a Zarr
   expect(recut.err).toContain("of shards of their own");
   expect(await readForeign(root)).toEqual([-7, -7, ...ramp(4, 16)]);
   expect((await runCli(["verify", root])).code).toBe(0);
-  expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and right");
+  expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and intact");
   expect((await runCli(["unlink", root])).code).toBe(0);
   expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
 });
