@@ -461,8 +461,8 @@ describe("set", () => {
     ["another shape", ["--slice", "0:4", "-"], npy("'<f8'", [2, 2], doubles(4)), "[2, 2], but [4]"],
     ["another dtype", ["--slice", "0:4", "-"], npy("'<i8'", [4], doubles(4)), "<i8"],
     ["an index outside", ["--slice", "20", "--value", "1"], undefined, "20"],
-    ["values twice", ["--slice", "0", "--value", "1", "-"], doubles(1), "not both"],
-    ["no values", ["--slice", "0"], undefined, "not both"],
+    ["values twice", ["--slice", "0", "--value", "1", "-"], doubles(1), "either as INPUT or with --value"],
+    ["no values", ["--slice", "0"], undefined, "either as INPUT or with --value"],
     ["an invalid slice", ["--value", "1"], undefined, "--slice"],
   ])("changes nothing and ends with 2: %s", async (_, argv, stdin, text) => {
     const before = snapshot("a");

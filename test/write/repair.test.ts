@@ -177,7 +177,7 @@ test("if nothing gives the order, superchunks after a gap are reported as lost",
   const { rows, rowsBefore, lost } = await repairArray(store, "", { dryRun: true });
   expect({ rows, rowsBefore }).toEqual({ rows: 32, rowsBefore: undefined });
   expect(lost).toEqual([
-    "superchunks whose position is unknown, so that their rows are missing or have former values: memory:data/__3__.bin, memory:data/__4__.bin",
+    "superchunks whose position is unknown, so that their rows are missing or have old values: memory:data/__3__.bin, memory:data/__4__.bin",
   ]);
 });
 
