@@ -108,6 +108,20 @@ async function isSet(typed: string): Promise<boolean> {
   return has("snapshots") && (has("repo") || has("refs"));
 }
 
+/** Throws `UNSUPPORTED` for a set of references or an Icechunk repository: the page of `view` reads only what is stored at its paths. */
+export async function refuseSets(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const node = (await isSet(path)) ? await open(path).catch(() => undefined) : undefined; // reported later
+    await node?.close();
+    if (node !== undefined && "ownStore" in node)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        'the page cannot read what a set of references refers to; drop the set on a page together with those files, or use "superchunk info"',
+        { path },
+      );
+  }
+}
+
 /** A set of references, an HDF5 file, or a Blosc2 file or store. It shows the state at opening, because it is not opened again. */
 function nodeEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
   const source = opened.store.describe(opened.path);

@@ -13,7 +13,7 @@ import type { StoreOptions } from "../../store/types.ts";
 import { ParquetView } from "../../view/parquet-view.ts";
 import type { ViewOptions, ZarrView } from "../../view/view.ts";
 import { zarrTreeView } from "../../view/view-tree.ts";
-import { locateEntries } from "../entries.ts";
+import { locateEntries, refuseSets } from "../entries.ts";
 import { closeOnFailure } from "../locate.ts";
 import { placeOpener } from "../open.ts";
 import { encoderOf } from "../threads/threads.ts";
@@ -84,6 +84,7 @@ export async function serveView(
   const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");
   const paths = typeof source === "string" ? [source] : source;
   const openPlace = placeOpener(options);
+  if (page === "only") await refuseSets(paths);
   const found = await locateEntries(
     paths,
     { signal, openPlace },

@@ -66,6 +66,13 @@ describe.each(["set.json", "set.parq"])("a served set (%s)", (name) => {
     expect([page.status, page.bytes.toString()]).toEqual([200, expect.stringContaining(name)]);
   });
 
+  it("is not shown by view, whose page cannot read what it refers to", async () => {
+    await expect(serveView([set], { page: "only" })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("set of references"),
+    });
+  });
+
   it("has nothing under other names, and no Parquet files", async () => {
     for (const path of ["/zarr.json/c/0", `/${name}/prices.blp/c/3`, `/${name}/prices.blp/c/0/0`])
       expect([path, (await ask(served.url, path)).status]).toEqual([path, 404]);
