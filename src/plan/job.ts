@@ -326,7 +326,8 @@ export async function takeDestination(job: Opened): Promise<void> {
   try {
     await putRecord(job, false, { ifAbsent: true });
   } catch (error) {
-    if (isSuperchunkError(error, "CONFLICT")) return; // another process has put it meanwhile
+    // Another process has put it meanwhile, perhaps one of another plan.
+    if (isSuperchunkError(error, "CONFLICT")) return void (await stageOf(job));
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     await putRecord(job, false);
   }

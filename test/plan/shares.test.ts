@@ -181,6 +181,18 @@ describe.each([
     expect((await statusOf(job)).stage).toBe("finished");
   });
 
+  it("keeps out another plan that begins at the same moment", async () => {
+    const source = await make();
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    const other = await planOf(source, target, { ...options, recode: true });
+    const runs = await Promise.allSettled([runShared(job, {}), runShared(other, {})]);
+    expect(runs.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+    expect(runs[1]).toMatchObject({ reason: { code: "CONFLICT" } });
+    expect(await finishShared(job)).toMatchObject({ failed: 0 });
+    expect(await objectsOf(target)).toEqual(await straight(source, options));
+  });
+
   it("makes objects again that were removed or changed after their tasks", async () => {
     const source = await make();
     const target = new MemoryStore();
