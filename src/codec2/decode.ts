@@ -29,9 +29,6 @@ import type { DecompressWith } from "./zstd-dictionary.ts";
 /** If a result has more bytes than this and is this many times as long as its chunk, all blocks are checked before memory is allocated. */
 const LARGE = 16 << 20;
 const MANY_TIMES = 256;
-/** Most streams of a block: a typesize is one byte. */
-const MAX_STREAMS = 255;
-
 /** The streams of one block in the chunk. The object is reused for every block. */
 export interface BlockStreams {
   count: number;
@@ -48,12 +45,7 @@ export class Blosc2Blocks {
   readonly chunk: Uint8Array;
   readonly header: Blosc2Header;
   readonly dictionary: Uint8Array | undefined;
-  readonly streams: BlockStreams = {
-    count: 0,
-    at: new Int32Array(MAX_STREAMS),
-    length: new Int32Array(MAX_STREAMS),
-    end: 0,
-  };
+  readonly streams: BlockStreams;
   readonly #view: DataView;
   /** Offsets of blocks of variable length in the decoded chunk, then the chunk's end. */
   readonly #offsets: Int32Array | undefined;
@@ -63,6 +55,9 @@ export class Blosc2Blocks {
   constructor(chunk: Uint8Array, header: Blosc2Header) {
     this.chunk = chunk;
     this.header = header;
+    // No longer than needed: the engine has arrays of 64 bytes and less in its heap, and allocates longer ones elsewhere.
+    const { typesize } = header;
+    this.streams = { count: 0, at: new Int32Array(typesize), length: new Int32Array(typesize), end: 0 };
     this.#view = new DataView(chunk.buffer, chunk.byteOffset, header.ctbytes);
     this.#maxRatio = maxRatioOf(header.compressor);
     this.dictionary = header.hasDictionary ? dictionaryOf(chunk, header) : undefined;

@@ -18,6 +18,7 @@ import { type ChunkedLayout, type Hdf5Chunk, type Hdf5Chunks, listHdf5Chunks } f
 import { fillJson, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
 import {
+  ADDED,
   asZarrFilter,
   BLOSC2,
   encodeAll,
@@ -384,13 +385,11 @@ class FilteredArray implements ShownArray {
     const rows = at(this.#chunks, 0);
     const present = Math.min(rows, at(this.#items.shape, 0) - Number.parseInt(name, 10) * rows);
     const typesize = Math.min(255, this.#items.dtype.itemSize);
-    const least = (nbytes / rows) * present;
-    const { chunk, isSummed } = await unframe(bytes, outer, {
-      nbytes,
-      sums: sumBytesOf(inner),
-      least,
-      typesize,
-    });
+    const isPacked = inner.slice(0, -1).some(({ id }) => id !== "shuffle" && id !== "fletcher32");
+    const size = isPacked
+      ? { nbytes: nbytes + ADDED, sums: 0, least: undefined }
+      : { nbytes, sums: sumBytesOf(inner), least: (nbytes / rows) * present };
+    const { chunk, isSummed } = await unframe(bytes, outer, { ...size, typesize });
     // PyTables 3.8 and 3.9 leave the checksum out of chunks that they compress themselves.
     const applied = isSummed ? inner : inner.filter(({ id }) => id !== "fletcher32");
     if (this.#given.foreign === undefined && applied.length === this.#shown.length) return chunk;

@@ -17,6 +17,8 @@ const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 
 /** Bytes of a checksum. */
 const SUM = 4;
+/** Most bytes that filters add to a chunk. */
+export const ADDED = 65_536;
 
 /** Why readers of Zarr cannot undo the filters up to {@link BLOSC2}; undefined if they can. */
 export function whyForeign({ filters, layout, type }: Hdf5Dataset): string | undefined {
@@ -45,7 +47,7 @@ export async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChu
 
 export async function undo(bytes: Uint8Array, { stages }: Chain, nbytes: number): Promise<Uint8Array> {
   let current = bytes;
-  for (const stage of [...stages].reverse()) current = await stage.decode(current, nbytes + 65_536, false);
+  for (const stage of [...stages].reverse()) current = await stage.decode(current, nbytes + ADDED, false);
   return current;
 }
 
@@ -103,7 +105,8 @@ export const LZF_CODEC: CustomCodecs = {
     fromConfig: ({ size }) => ({
       encode: (bytes) => bytes,
       decode: (bytes) => {
-        const out = new Uint8Array(Math.min(Number(size), bytes.length * 132));
+        // The size is that of a chunk, and filters before this one can add to it.
+        const out = new Uint8Array(Math.min(Number(size) + ADDED, bytes.length * 132));
         let [from, to] = [0, 0];
         const next = (): number => bytes[from++] || 0;
         while (from < bytes.length) {
