@@ -25,6 +25,8 @@ import { ZipStore } from "./zip.ts";
 /** The file of a folder's or an archive's store that holds small arrays; it is always there. */
 const EMBEDDED = "embed.b2e";
 const ATTRIBUTES = "__vlmeta__";
+/** Name of an array in a group that has the array's path; a `.` is not part of any key. */
+const ITSELF = "%2E";
 const MEMBER = /\.(?:b2nd|b2f|b2frame|b2b)$/;
 /** Most bytes of all small arrays together, and most nested folders. */
 const MAX_EMBEDDED = 256 << 20;
@@ -86,9 +88,10 @@ function openIfThere(
   });
 }
 
-/** Adds a member. A backslash in its name is percent-encoded. */
+/** Adds a member by the name of its file. Percent-encodes a backslash, and the dot of a name that Zarr's documents have. */
 function addMember(members: Map<string, Member>, name: string, member: Member): void {
-  const path = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C");
+  const key = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C");
+  const path = key.replaceAll(/(?<=^|\/)zarr\.json(?=$|\/)/g, "zarr%2Ejson");
   const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
   if (isSafe) members.set(path, member);
 }
@@ -148,7 +151,7 @@ async function addEmbedded(
       );
     const own = name.replace(/^\/+/, "");
     await held.put(own, bytes.subarray(offset, offset + length));
-    addMember(members, own, { store: held, key: own, from: [{ store, key }] });
+    addMember(members, `${own}.b2nd`, { store: held, key: own, from: [{ store, key }] });
   }
   return true;
 }
@@ -186,6 +189,13 @@ class TreeStore implements ReadableStore {
         const group = parts.slice(0, i).join("/");
         this.#groups.set(group, (this.#groups.get(group) ?? new Set()).add(at(parts, i)));
       }
+    }
+    for (const [path, member] of [...this.#arrays]) {
+      const names = this.#groups.get(path);
+      if (names === undefined) continue;
+      names.add(ITSELF);
+      this.#arrays.delete(path);
+      this.#arrays.set(joinKey(path, ITSELF), member);
     }
   }
 

@@ -43,7 +43,7 @@ test("a walk of a folder finds the groups and arrays of every store", async () =
     if (group !== undefined) groups.push(path);
   }
   expect(arrays.sort()).toEqual(Object.keys(values).sort());
-  expect(groups).toHaveLength(3 * 5);
+  expect(groups).toHaveLength(3 * 5 + 3 * 2);
 });
 
 test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
