@@ -338,7 +338,7 @@ function valueSourcesOf(archive: Chosen, slice: string | undefined): ValueSource
   if (length === undefined) {
     const isDeep = archive.kind === "group" && archive.names.some((name) => name.includes("/"));
     const are = isDeep ? "not all directly in it" : "not of one length";
-    throw needsColumn(archive, `the arrays of this group are ${are}, as those of a table`);
+    throw needsColumn(archive, `the arrays of this group are ${are}, unlike those of a table`);
   }
   const [rows] = resolveSelection(selectionOf(archive, slice, 1), [length]);
   if (rows === undefined) return [];

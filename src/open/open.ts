@@ -211,7 +211,7 @@ export async function asTable(
   if (hasLength(arrays)) return arrays;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    "the arrays of this group are not all directly in it and of one length, as the columns of a table are; open them by themselves",
+    "this group is not a table: its arrays are not all directly in it and of one length; open them by themselves",
     { ...where, found: "group" },
   );
 }

@@ -59,7 +59,7 @@ export function tableLength({ store, path, length }: ScanTable): number {
   if (length !== undefined) return length;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    "the arrays of this group are not all directly in it and of one length, as the columns of a table are; scan them by themselves",
+    "this group is not a table: its arrays are not all directly in it and of one length; scan them by themselves",
     { path: store.describe(path), field: "kind", expected: "table", found: "group" },
   );
 }

@@ -309,7 +309,9 @@ test("a group whose arrays are in subgroups is not a table, whatever their lengt
     await createZarr(store, path, { shape: [2], dataType: "int8", chunkShape: [2] });
   const { code, err } = await runCli(["cat", folder]);
   expect(code).toBe(2);
-  expect(err).toContain("the arrays of this group are not all directly in it, as those of a table; choose");
+  expect(err).toContain(
+    "the arrays of this group are not all directly in it, unlike those of a table; choose",
+  );
   expect((await runCli(["cat", folder, "--column", "deep/b"])).out).toBe("0\n0\n");
 });
 

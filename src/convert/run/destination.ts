@@ -32,10 +32,10 @@ type RecordOptions = Readonly<{ resume: boolean; overwrites: boolean; destinatio
 
 const DIFFERENCES = {
   sources:
-    "the unfinished conversion there has another source, or the source has changed since; overwrite starts again from the beginning",
+    "the unfinished conversion there has another source, or the source has changed since; {overwrite: true} starts again from the beginning",
   options:
-    "the unfinished conversion there was started with other options; overwrite starts again from the beginning",
-  plan: "an unfinished plan is there; run and finish it, or overwrite it, which starts again from the beginning",
+    "the unfinished conversion there was started with other options; {overwrite: true} starts again from the beginning",
+  plan: "an unfinished plan is there; run and finish it, or give {overwrite: true}, which starts again from the beginning",
 } as const;
 
 /** The record of one conversion. It exists from before the first object until all is done. */
@@ -98,7 +98,7 @@ export class ConversionRecord {
     if (known === fingerprint) return true;
     throw new SuperchunkError(
       "CONFLICT",
-      "the source has changed since it was converted; overwrite starts again from the beginning",
+      "the source has changed since it was converted; {overwrite: true} starts again from the beginning",
       { path, field: "destination" },
     );
   }
