@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_959,
   arrow: 913,
   hdf5: 3_039,
-  blosc2: 3_443,
+  blosc2: 3_445,
   tables: 1_764,
   codec2: 1_609,
   pool: 532,

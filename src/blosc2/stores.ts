@@ -93,7 +93,9 @@ function addMember(members: Map<string, Member>, name: string, member: Member): 
   const key = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C");
   const path = key.replaceAll(/(?<=^|\/)zarr\.json(?=$|\/)/g, "zarr%2Ejson");
   const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
-  if (isSafe) members.set(path, member);
+  // python-blosc2 3 leaves small arrays behind that files have replaced.
+  const isReplaced = member.from !== undefined && members.has(path);
+  if (isSafe && !isReplaced) members.set(path, member);
 }
 
 /** The files of a folder; those that a store of keys cannot name with an error. */

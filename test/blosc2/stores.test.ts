@@ -84,6 +84,13 @@ test.each(["tree.b2z", "embedded.b2z"])(
   },
 );
 
+test("a file comes before a small array of the same name, which python-blosc2 3 leaves behind", async () => {
+  const file = images.get("tree.b2d/a/b/y.b2nd") as Uint8Array;
+  const replaced = new MemoryStore(new Map([...images, ["embedded.b2d/a/x.b2nd", file]]));
+  const array = await openArray(replaced, "embedded.b2d/a/x");
+  expect(sha256(await array.getBytes())).toBe(values["tree.b2d/a/b/y"]?.sha256);
+});
+
 test("a frame of small arrays is a store, and any other frame with its name an array of bytes", async () => {
   const group = await open(store, "small.b2e");
   expect(group).toMatchObject({ kind: "group", dialect: "blosc2" });
