@@ -289,7 +289,7 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
           ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one from its rows, and append adds them to one`
           : PACKED.test(name)
             ? "it is packed (zip, …): unpack it"
-            : `superchunk does not recognize it: it starts with ${error.details.found}, not with "blpk"`;
+            : `superchunk does not recognise it: it starts with ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeFileHeader(bytes, name).version] };

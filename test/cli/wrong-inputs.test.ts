@@ -148,6 +148,8 @@ it("options that do not belong together, and inputs that do not fit, say what to
     [["plan", array, at("b.zarr"), "-o", at("p.json"), "--holes", "fill"], 2, "--holes is for --for repair"],
     [["plan", array, "-o", at("p.json"), "--for", "verify"], 2, "and where the result goes"],
     [["repair", array, at("b"), "--discard"], 2, "--discard belongs to --in-place"],
+    [["resize", array, "-5"], 2, "Expected a whole number of rows, 0 or more"],
+    [["resize", array, "2,-1"], 2, "or a shape such as 1000,3"],
     [
       ["set", array, "--slice", "0:3", at("raw"), "--bytes"],
       2,

@@ -98,7 +98,7 @@ describe("detection", () => {
     expect(error.message).toMatch(/^a\.zip: it is packed .*: unpack it/);
     const text = errorOf(() => detectFile(utf8("text"), "a.txt", 4));
     expect(text.message).toMatch(
-      /^a\.txt: superchunk does not recognize it: it starts with 74 65 78 74, not/,
+      /^a\.txt: superchunk does not recognise it: it starts with 74 65 78 74, not/,
     );
   });
 

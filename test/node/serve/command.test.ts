@@ -134,7 +134,7 @@ describe("serve", () => {
   it("does not start if nothing that it should serve can be read, and says why", async () => {
     const failed = await runCli(["serve", `${corpusFolder}/manifest.json`, "--port", "0"]);
     expect([failed.code, failed.out]).toEqual([1, ""]);
-    expect(failed.err).toMatch(/manifest\.json.*superchunk does not recognize it/);
+    expect(failed.err).toMatch(/manifest\.json.*superchunk does not recognise it/);
   });
 });
 
