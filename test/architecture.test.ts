@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_609,
   pool: 532,
   scan: 2_123,
-  plan: 2_559,
+  plan: 2_565,
   queue: 600,
   page: 5_649,
   places: 854,

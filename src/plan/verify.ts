@@ -9,7 +9,7 @@ import type { Finding, OpenOptions, VerifyReport } from "../archive/kinds/types.
 import { isUnfollowed } from "../archive/open/discover.ts";
 import { defined } from "../bytes/arrays.ts";
 import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { open } from "../open/open.ts";
 import { joinKey } from "../store/key.ts";
@@ -93,7 +93,14 @@ export async function repairSource(
 ): Promise<JsonObject> {
   const { path } = source;
   const { place, store, key } = locateSource(places, source);
-  await assertUnchanged(store, source, await openIfWhole(store, key, options));
+  const opened = await openIfWhole(store, key, options);
+  await assertUnchanged(store, source, opened);
+  if (opened?.dialect === "zarr3-transformer" && (await store.stat(joinKey(key, "zarr.json"))) === undefined)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "an array of an older Zarr hierarchy is repaired with its hierarchy: superchunk repair FOLDER DST, with the folder of its zarr.json",
+      { path },
+    );
   const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
   if (looked.holes.length > 0 && options.holes === undefined)

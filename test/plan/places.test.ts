@@ -161,6 +161,22 @@ it("without --holes, damaged archives are named and not repaired", async () => {
   expect(await readdir(join(folder, "saved"))).toEqual(["repair.jsonl"]);
 });
 
+it("an array of an older Zarr hierarchy is named by a plan to repair, which ends without it", async () => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  await cp(join(corpusFolder, "zarr3-transformer", "i4-1d"), at("data/old"), { recursive: true });
+  await cp(join(corpusFolder, "carray", "bcolz-bool"), at("data/bool"), { recursive: true });
+  const made = await plan(at("data"), at("saved"), { command: "repair", output: at("plan.json") });
+  await runTasks(made);
+  const { report = [] } = (await finish(made)) ?? {};
+  expect(report).toMatchObject([
+    { path: at("data/bool"), status: "whole" },
+    { path: at("data/old/arr"), ok: false, error: { code: "UNSUPPORTED" } },
+  ]);
+  const { code, out, err } = await runCli(["finish", at("plan.json")]);
+  expect([code, out + err]).toEqual([1, expect.stringContaining("is repaired with its hierarchy")]);
+});
+
 it("a plan contains no signed address, and gives what it allows as absolute paths", async () => {
   const { folder, data } = await makeTree(false);
   const from = join(data, "sound.blp");
