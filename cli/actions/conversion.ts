@@ -63,12 +63,12 @@ export async function convertTo(
   context: Context,
 ): Promise<void> {
   checkConversion(paths, flags);
-  const options = toOptions(flags, context);
+  const options = { ...toOptions(flags, context), skipFailed: true };
   if (flags.dryRun === true)
     return printPlans(planConversion(paths, destination, options), destination, flags, context);
   try {
     const result = await withProgress(context.io, "convert", {}, (onProgress) =>
-      convert(paths, destination, { ...options, skipFailed: true, onProgress }),
+      convert(paths, destination, { ...options, onProgress }),
     );
     await report(result, { paths, destination, flags }, context);
   } catch (error) {

@@ -164,7 +164,7 @@ export function addConvert(program: Command, context: Context): void {
       "after",
       `
 Several sources, or folders of many archives, become one hierarchy below DST. If
-one of many archives is damaged, it is reported at the end, and the others are
+one of many is damaged or missing, it is reported at the end, and the others are
 converted. Arrays and groups of Zarr v2, or of the older sharding transformer,
 become Zarr v3 with the same chunks; chunks in zlib are recompressed with Blosc.
 

@@ -12,7 +12,7 @@ import { type RepairOptions, type RepairReport, repairArray as repairIn } from "
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
-import { type Mount, mountedStore } from "../store/mounted.ts";
+import { type Mount, mountedStore, unreadableMount } from "../store/mounted.ts";
 import { orWithoutFolders } from "./fs/fs-folders.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
@@ -136,7 +136,7 @@ export async function findSources(
   const [only] = paths;
   const found = paths.length > 1 || only === undefined ? undefined : await openOne(only, options);
   if (found !== undefined) return found;
-  const { store, path } = await locateSources(paths);
+  const { store, path } = await locateSources(paths, options.skipFailed);
   return { source: { store, path }, close: async () => store.close?.() };
 }
 
@@ -159,13 +159,17 @@ async function openOne(
   }
 }
 
-/** One folder as it is; several sources as the entries of one folder, under their own names. */
-export async function locateSources(paths: readonly string[]): Promise<Location> {
+/** One folder as it is; several sources as the entries of one folder, under their own names. With `skipMissing`, a missing one fails when it is read. */
+export async function locateSources(paths: readonly string[], skipMissing = false): Promise<Location> {
   const [only] = paths;
   if (paths.length === 1 && only !== undefined) return locate(only);
   assertNamesDiffer(paths.map(nameOf));
   const mounts = new Map<string, Mount>();
-  for (const path of paths) mounts.set(nameOf(path), await locate(path));
+  const missing = (error: unknown): Mount => {
+    if (!skipMissing || !isSuperchunkError(error, "NOT_FOUND")) throw error;
+    return unreadableMount(error);
+  };
+  for (const path of paths) mounts.set(nameOf(path), await locate(path).catch(missing));
   return { store: mountedStore(mounts), path: "" };
 }
 

@@ -19,6 +19,13 @@ function onlyListed(error: unknown): true {
   throw error;
 }
 
+/** A place that fails when it is read. It has no entries, because it is not a folder. */
+export function unreadableMount(error: SuperchunkError): Mount {
+  const path = String(error.details.path);
+  const fail = (): Promise<never> => Promise.reject(error);
+  return { path, store: { describe: () => path, get: fail, getRange: fail, stat: fail, async *list() {} } };
+}
+
 /**
  * A store whose root has one entry for each mount. Closing it closes the stores of the mounts. Names are single parts of
  * keys. Throws `UNSAFE_PATH` for others.

@@ -1,5 +1,14 @@
 /** Many archives, and parts of one: what a newcomer types first. */
-import { cpSync, readFileSync, renameSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { showsColour } from "../../cli/output/output.ts";
@@ -253,6 +262,28 @@ describe("lists of sources", () => {
       expect(shown.out).toBe((await runCli(["cat", join(one, name), "--head", "3"])).out);
     }
     expect((await runCli(["convert", "--files-from", listOf()])).code).toBe(2);
+  });
+
+  test("convert names a missing path, and converts the others; --concat and a single path are refused", async () => {
+    const folder = temporaryFolder();
+    const list = join(folder, "list");
+    const paths = [...names.map((name) => join(corpus, "bloscpack-3", name)), join(folder, "gone")];
+    writeFileSync(list, paths.join("\n"));
+    for (const out of ["all.zarr", "all.bcolz"]) {
+      const { code, err } = await runCli(["convert", "--files-from", list, join(folder, out)]);
+      expect([code, err]).toEqual([1, expect.stringContaining("gone: no such file or folder (NOT_FOUND)")]);
+      expect(readdirSync(join(folder, out))).toHaveLength(out === "all.zarr" ? 4 : 3);
+    }
+    const planned = await runCli(["convert", "--files-from", list, join(folder, "dry.zarr"), "--dry-run"]);
+    expect([planned.code, planned.out]).toEqual([
+      1,
+      expect.stringContaining("gone: no such file or folder (NOT_FOUND)"),
+    ]);
+    for (const refused of [["--files-from", list, "--concat"], [join(folder, "gone")]]) {
+      const { code, err } = await runCli(["convert", ...refused, join(folder, "none.zarr")]);
+      expect([code, err]).toEqual([1, `superchunk: ${join(folder, "gone")}: no such file or folder\n`]);
+    }
+    expect(existsSync(join(folder, "none.zarr"))).toBe(false);
   });
 
   test("virtualize takes them", async () => {

@@ -85,8 +85,8 @@ export async function* findArchives(
       // A dead link or a pipe is an archive only by its name.
       const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
       if (isOpaque && !/\.(?:blp|blz|bcolz|zarr)$/.test(name)) continue;
-      // What cannot be examined (a link out of the folder, a folder without permission, a path that is too long) must not hide the others.
-      if (!isOpaque && !["UNSAFE_PATH", "IO", "LIMIT"].includes(error.code)) throw error;
+      // What cannot be examined (a link out of the folder, a folder without permission or just removed, a path that is too long) must not hide the others.
+      if (!isOpaque && !["UNSAFE_PATH", "IO", "LIMIT", "NOT_FOUND"].includes(error.code)) throw error;
       yield { path: key, kind: kind === "folder" ? "folder" : "file" };
     }
   }

@@ -42,7 +42,7 @@ async function answer(job: HelperJob, signal: AbortSignal): Promise<HelperReply>
     if (job.kind === "begin") {
       const { blosc, isResumed } = job;
       const options = { ...unpackOptions(job.options), encoder: encoderOf({ threads: 0, blosc }) };
-      const { store: source } = await locateSources(job.from);
+      const { store: source } = await locateSources(job.from, options.skipFailed);
       const target = targetOf(options.to);
       const destination = locateDestination(job.to, options);
       helper = new SourceHelper({ target, source, destination, options, isResumed });
