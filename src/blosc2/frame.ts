@@ -46,6 +46,8 @@ type FrameChunks = Pick<readonly FrameChunk[], "length" | "at"> & Iterable<Frame
 export interface Frame {
   /** Name in messages. */
   readonly path: string;
+  /** Key of its file, and the version that was opened. */
+  readonly file: string;
   readonly version: string;
   readonly typesize: number;
   readonly nbytes: number;
@@ -140,6 +142,7 @@ export async function readFrame(
   const [filterCount = 0] = head.subarray(70);
   return {
     path: store.describe(key),
+    file,
     version: info.version,
     typesize,
     nbytes,

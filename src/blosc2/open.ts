@@ -79,7 +79,7 @@ interface MadeRows extends Pick<Cut, "dtype" | "shape"> {
 /** The Zarr store for an array whose chunks are made from its rows: a frame of one block per chunk. */
 export function rowsStore(
   store: ReadableStore,
-  frame: Pick<Frame, "path" | "version" | "storedBytes" | "attrs" | "attrsLeft">,
+  frame: Pick<Frame, "path" | "file" | "version" | "storedBytes" | "attrs" | "attrsLeft">,
   { dtype, shape, why, read }: MadeRows,
 ): Blosc2Store {
   const [count = 1, ...itemShape] = shape;

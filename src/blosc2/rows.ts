@@ -84,7 +84,8 @@ export async function columnStore(parts: ColumnParts, stored?: Rows): Promise<Bl
   const { dtype, itemShape, read } = places === undefined ? found : picked(found, places);
   let storedBytes = 0;
   for (const each of [main, extra]) storedBytes += (each && (await each.store.stat(each.key))?.size) ?? 0;
-  const facts = { path: `${path}/${name}`, version: "", storedBytes, attrs: {}, attrsLeft: [] };
+  const named = { path: `${path}/${name}`, file: main.key, version: "" };
+  const facts = { ...named, storedBytes, attrs: {}, attrsLeft: [] };
   return rowsStore(main.store, facts, { dtype, shape: [count, ...itemShape], why, read });
 }
 

@@ -124,7 +124,10 @@ export class Blosc2Store implements ReadableStore {
 
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     const bytes = await this.get(key, options);
-    return bytes && { size: bytes.length, version: `${this.#frame.version}:${key}` };
+    const { file, version } = this.#frame;
+    // The version of the document is that of the file now, so that a conversion notices a change.
+    const now = key === DOCUMENT ? (await this.#store.stat(file, options))?.version : version;
+    return bytes && { size: bytes.length, version: `${now}:${key}` };
   }
 
   async *list(folder: string): AsyncGenerator<ListEntry> {

@@ -422,6 +422,8 @@ export interface SourceRun {
   readonly skipsFailed: boolean;
   /** Changes when the source does. */
   fingerprint(): Promise<JsonValue>;
+  /** Throws `STALE` if the source was replaced or has grown since it was opened. Set by the runner. */
+  assertUnchanged?(): Promise<void>;
   /**
    * Checks its place: throws `CONFLICT` if it is taken, or empties it if that is allowed. Returns what to delete if the source fails:
    * folders that do not exist yet, and the mark of an emptied folder, which is always deleted. For a hierarchy, the runner does this.

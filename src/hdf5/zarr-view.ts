@@ -106,7 +106,10 @@ export class Hdf5Store implements ReadableStore {
     const shown = await this.#chunk(key);
     const made = shown === undefined ? await this.#document(key) : undefined;
     const size = made?.length ?? shown?.size ?? (shown && (await readShown(this.#file, shown)).length);
-    return size === undefined ? undefined : { size, version: `${this.#file.version}:${key}` };
+    const { store, key: file, version } = this.#file;
+    // The version of a document is that of the file now, so that a conversion notices a change.
+    const now = made === undefined ? version : (await store.stat(file))?.version;
+    return size === undefined ? undefined : { size, version: `${now}:${key}` };
   }
 
   /** Bytes that an object takes in the file, without making it. */

@@ -11,22 +11,21 @@ import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { openZarr } from "../../src/zarr/read/open.ts";
 import { type ConvertFormat, type ConvertSource, convert, type Receipt } from "../../src/zarr.ts";
 import { putCarray } from "./to-zarr/make-archive.ts";
+import { keysOf } from "./to-zarr/read-back.ts";
 
 const values = new Uint8Array(Float64Array.from({ length: 1000 }, (_, i) => i / 7).buffer);
 
-async function makeArchive(): Promise<ConvertSource> {
-  const store = new MemoryStore();
-  await putCarray(store, "a", values, 100, { dtype: "float64", shape: [1000] });
+async function makeArchive(store = new MemoryStore(), data = values): Promise<ConvertSource> {
+  await putCarray(store, "a", data, 100, { dtype: "float64", shape: [1000] });
   return open(store, "a");
 }
 
 /** The same values as Zarr v2, whose chunks are copied as stored. */
-async function makeZarr(): Promise<ConvertSource> {
-  const store = new MemoryStore();
+async function makeZarr(store = new MemoryStore(), data = values): Promise<ConvertSource> {
   const document = { zarr_format: 2, shape: [1000], chunks: [100], dtype: "<f8", order: "C", fill_value: 0 };
   const text = JSON.stringify({ ...document, filters: null, compressor: null });
   await store.put("z/.zarray", new TextEncoder().encode(text));
-  for (let i = 0; i < 10; i++) await store.put(`z/${i}`, values.slice(i * 800, (i + 1) * 800));
+  for (let i = 0; i < 10; i++) await store.put(`z/${i}`, data.slice(i * 800, (i + 1) * 800));
   return openZarr(store, "z");
 }
 
@@ -70,7 +69,7 @@ function watch(inner: MemoryStore, isDamaged: boolean): Watched {
   return { store, events };
 }
 
-const CASES: readonly (readonly [string, () => Promise<ConvertSource>, ConvertFormat])[] = [
+const CASES: readonly (readonly [string, typeof makeArchive, ConvertFormat])[] = [
   ["an archive", makeArchive, "zarr"],
   ["a Zarr array", makeZarr, "zarr"],
   ["an archive", makeArchive, "zarr3-transformer"],
@@ -100,6 +99,31 @@ describe.each(CASES)("%s", (_, source, to) => {
     );
     expect(events.filter((event) => event !== "read")).toEqual([]);
   });
+
+  test.each([false, true])(
+    `as ${to} is not shown if it was replaced meanwhile; verify: %j`,
+    async (verify) => {
+      const store = new MemoryStore();
+      const inner = new MemoryStore();
+      const opened = await source(store);
+      let written = 0;
+      const replacing = interceptStore(inner, {
+        async onCall({ method, key }, proceed) {
+          const isData = /^(?:put|write|append|create)/.test(method) && !key.endsWith("convert.json");
+          if (isData && written++ === 0) await source(store, values.toReversed());
+          return proceed();
+        },
+        onSync: (_, proceed) => proceed(),
+        onList: () => undefined,
+      });
+      await expect(convert(opened, { store: replacing, path: "out" }, { to, verify })).rejects.toMatchObject({
+        code: "STALE",
+        message: expect.stringContaining("was replaced, or has grown"),
+      });
+      expect(written).toBeGreaterThan(0);
+      expect((await keysOf(inner)).filter((key) => VISIBLE.test(key))).toEqual([]);
+    },
+  );
 
   test(`as ${to} leaves a receipt for every object, with its size and the crc32c of its bytes`, async () => {
     const store = new MemoryStore();

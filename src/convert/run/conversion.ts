@@ -14,7 +14,7 @@ import {
   type TargetPlace,
 } from "../pipeline.ts";
 import { refuseColumns } from "../plan/conversion-jobs.ts";
-import { digestOf } from "../sources/items.ts";
+import { digestOf, watchSource } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import {
   ConversionRecord,
@@ -75,8 +75,9 @@ export async function planSource(
   options: ConvertOptions,
 ): Promise<SourceRun> {
   const source = await item.open(options.signal);
+  const assertUnchanged = await watchSource(source, item.path);
   if (options.columns !== undefined) refuseColumns(source, target, options.portable);
-  return target.plan(source, place, options);
+  return { ...(await target.plan(source, place, options)), assertUnchanged };
 }
 
 /** Opens and plans a source that is converted. Throws a refusal too. */

@@ -115,6 +115,8 @@ export async function runSource(
   } catch (error) {
     if (!context.target.isHierarchy && (await settings.undoes?.(error)) !== false)
       await execution.undo().catch(() => undefined); // only the first error is thrown
+    // Damage that is found in a source that has changed need not be there.
+    if (isSuperchunkError(error) && error.isDamage) await run.assertUnchanged?.();
     throw error;
   }
 }
@@ -273,6 +275,7 @@ class Execution {
     }
     try {
       if (this.#context.options.verify === true) await run.compare(store.store, signal);
+      if (this.#source.arrays.length === 1) await this.#source.assertUnchanged?.();
     } catch (error) {
       await store.discard().catch(() => undefined); // only the first error is thrown
       throw error;
@@ -308,6 +311,7 @@ class Execution {
       failed.push({ path: run.node, source: run.path, error: assertSkippable(error) });
       await this.#settings.discard(run.node);
     }
+    if (this.#states.length !== 1) await this.#source.assertUnchanged?.();
     const groups = this.#source.groups(new Set(failed.map(({ path }) => path)));
     let written = 0;
     for (const { key, bytes } of groups)

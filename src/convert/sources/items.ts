@@ -20,6 +20,7 @@ import {
   type ColumnTable,
   type ConvertOptions,
   type FoundAt,
+  type OpenedSource,
   type SourceItem,
   type SourceLocation,
 } from "../pipeline.ts";
@@ -277,6 +278,38 @@ export async function fingerprintZarr(node: ZarrArray | ZarrGroup, only: Chosen 
   const all: JsonValue[] = [];
   for (const name of await membersOf(node, only)) all.push(await fingerprintZarr(await node.open(name)));
   return all;
+}
+
+/** Remembers the state of a source. Resolves with a check that throws `STALE` if the source has been replaced, or has grown, since. */
+export async function watchSource(source: OpenedSource, path: string): Promise<() => Promise<void>> {
+  const before = stringifyJson(await sourceVersions(source));
+  return async () => {
+    if (stringifyJson(await sourceVersions(source)) === before) return;
+    const message = "it was replaced, or has grown, while it was converted; convert again";
+    throw new SuperchunkError("STALE", message, { path });
+  };
+}
+
+/**
+ * Sizes and versions of the objects that describe a source: they change when it is replaced or grows. Null over a network, where stores
+ * refuse other versions themselves, and for an array that keeps to the generation that it opened.
+ */
+async function sourceVersions(source: OpenedSource): Promise<JsonValue> {
+  if (source.kind === "joined") return Promise.all(source.archives.map(sourceVersions));
+  const { store, path } = source;
+  if (store.pinsVersions === true || ("generation" in source && source.generation !== undefined)) return null;
+  if ("model" in source) return versionsOf(store, source.model.metadataKeys);
+  if (source.kind === "group") {
+    // A member that cannot be opened is not converted.
+    const versionsIn = (name: string) =>
+      source
+        .open(name)
+        .then(sourceVersions)
+        .catch(() => null);
+    return Promise.all((await source.members()).map(versionsIn));
+  }
+  const columns = source.kind === "table" ? source.names.map((name) => source.column(name)) : [];
+  return [await metadataVersions(store, path), ...(await Promise.all(columns.map(sourceVersions)))];
 }
 
 /** Sizes and versions of the objects with an archive's metadata, or of its file, by key. */
