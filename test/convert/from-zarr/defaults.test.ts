@@ -62,7 +62,7 @@ test("a group with a column of structs is refused by bcolz before anything is wr
     convert(await zarrSource(node), { store, path: "back" }, { to: "bcolz" }),
   ).rejects.toMatchObject({
     code: "UNSUPPORTED",
-    message: expect.stringContaining("no column of a structured dtype"),
+    message: expect.stringContaining("does not open a column of a structured dtype"),
   });
   expect(await store.get("back/a/meta/storage")).toBeUndefined();
 });
