@@ -222,7 +222,7 @@ function indicesOf(
       const kind = typeof index;
       const reason =
         kind === "number"
-          ? `outside of dimension ${dimension}, which has ${length}`
+          ? `outside of dimension ${dimension}, of length ${length}`
           : `not a number (${kind})`;
       throw wrong(array, `index ${String(index)} is ${reason}`, index);
     });

@@ -70,7 +70,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     if (!Number.isInteger(entry) || index < 0 || index >= length)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `index ${entry} is outside of dimension ${dimension}, which has ${length}`,
+        `index ${entry} is outside of dimension ${dimension}, of length ${length}`,
         { field: "selection", expected: `${-length} to ${length - 1}`, found: entry },
       );
     return { start: index, count: 1, step: 1, dropped: true };
