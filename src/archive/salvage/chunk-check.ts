@@ -65,15 +65,15 @@ export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefin
   }
 }
 
-/** The checksum whose digest follows the chunk at an offset, if no header names it. */
+/** The checksum whose digest follows the chunk at an offset; "None" if another chunk, or the end of the file, does; undefined if that is not clear. */
 export async function findChecksum(
   store: ReadableStore,
   key: string,
   offset: number,
   size: number,
-): Promise<ChecksumName> {
+): Promise<ChecksumName | undefined> {
   const header = await readHeaderAt(store, key, offset, size);
-  if (header === undefined) return "None";
+  if (header === undefined) return undefined;
   const longest = Math.max(...CHECKSUM_NAMES.map((name) => DIGEST_LENGTHS[name]));
   const length = Math.min(header.ctbytes + longest, size - offset);
   const bytes = (await store.getRange(key, { offset, length })) ?? new Uint8Array(0);
@@ -83,7 +83,8 @@ export async function findChecksum(
     if (own === 0 || own > stored.length) continue;
     if (isEqual((await loadDigest(name))(chunk), stored.subarray(0, own))) return name;
   }
-  return "None";
+  const next = offset + header.ctbytes;
+  return next === size || (await readHeaderAt(store, key, next, size)) !== undefined ? "None" : undefined;
 }
 
 /** Reads, checks and decodes a chunk; returns what is wrong with it, or undefined if it is intact. */

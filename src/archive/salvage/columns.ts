@@ -16,7 +16,8 @@ import type { LongOptions } from "../kinds/types.ts";
 import { LayoutIndex } from "../places/layout-files.ts";
 import { type PlacedChunk, PROLOGUE } from "../places/sequence.ts";
 import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
-import { type FileChunks, findFileChunks, placedChunk } from "./file-chunks.ts";
+import { placedChunk } from "./chunk-walk.ts";
+import { type FileChunks, findFileChunks } from "./file-chunks.ts";
 
 /** What the metadata, or the caller, say of a column. */
 export interface ColumnToFind {
@@ -92,13 +93,14 @@ export async function findBloscpackChunks(
 ): Promise<FoundColumn> {
   const { key, header, path } = file;
   const own = await lengthsOf(store, file);
-  const { chunkBytes, problems } = await fullChunk(store, file, own, given);
-  const isKnown = given !== undefined && given > 0 && chunkBytes > 0;
-  const count = isKnown ? Math.ceil(given / chunkBytes) : file.places.length;
+  const first = await fullChunk(store, file, own, given);
+  const isKnown = given !== undefined && given > 0 && first.chunkBytes > 0;
+  const count = isKnown ? Math.ceil(given / first.chunkBytes) : file.places.length;
   const facts = { count, maxNbytes: 0x7fff_ffff, scan: long.scan === true };
   // A count in the header that the shape contradicts is damage.
   const found = count === file.places.length ? file : ((await findFileChunks(store, key, facts)) ?? file);
   const lengths = found === file ? own : await lengthsOf(store, found);
+  const { chunkBytes, problems } = found === file ? first : await fullChunk(store, found, lengths, given);
   const candidates = found.places.slice(0, count).map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };
     return { place: placedChunk(found, offset, i, lengths.get(i) ?? chunkBytes) };
@@ -112,7 +114,10 @@ export async function findBloscpackChunks(
   return {
     slots: await checkAll(store, candidates, { chunkBytes, nbytes: given ?? stated, long }),
     chunkBytes,
-    unplaced: [...found.unplaced, ...rest].map((offset) => `the chunk at byte ${offset} of ${path}`),
+    unplaced: [
+      ...[...found.unplaced, ...rest].map((offset) => `the chunk at byte ${offset} of ${path}`),
+      ...(found.rest === undefined ? [] : [`what follows byte ${found.rest} of ${path}`]),
+    ],
     problems: [...found.problems.map((problem) => `${path}: ${problem}`), ...problems],
   };
 }
@@ -127,27 +132,41 @@ async function lengthsOf(store: ReadableStore, file: FileChunks): Promise<Map<nu
   return lengths;
 }
 
-/** Decoded bytes of a full chunk: as the header says, unless an intact chunk contradicts it and none agrees. */
+/** Decoded bytes of a full chunk: as the header says, unless an intact chunk, or the bytes of all of them, contradict it and none agrees. */
 async function fullChunk(
   store: ReadableStore,
   file: FileChunks,
   lengths: ReadonlyMap<number, number>,
   given: number | undefined,
 ): Promise<Pick<FoundColumn, "chunkBytes" | "problems">> {
-  const { header, path } = file;
+  const { header, path, key, size } = file;
   const last = file.places.length - 1;
   const full = [...lengths].filter(([i]) => i < last || last === 0);
   const { chunkSize: stated = -1, lastChunk = -1 } = header ?? {};
-  if (stated <= 0 || last <= 0)
-    return { chunkBytes: full[0]?.[1] ?? given ?? Math.max(0, lastChunk), problems: [] };
+  if (stated <= 0 || last <= 0) {
+    const [loose] = file.unplaced;
+    const found = loose === undefined ? undefined : await readHeaderAt(store, key, loose, size);
+    return { chunkBytes: full[0]?.[1] ?? found?.nbytes ?? given ?? Math.max(0, lastChunk), problems: [] };
+  }
   if (full.some(([, length]) => length === stated)) return { chunkBytes: stated, problems: [] };
-  for (const [i, length] of full) {
+  const contradicted = (length: number, by: string): Pick<FoundColumn, "chunkBytes" | "problems"> => {
+    const problem = `${path}: the header's chunk-size is ${stated}, but ${by} ${length} bytes`;
+    return { chunkBytes: length, problems: [problem] };
+  };
+  // The last chunk is not longer than a full one.
+  for (const [i, length] of [
+    ...full,
+    ...[...lengths].filter(([i, length]) => i === last && length > stated),
+  ]) {
     const offset = file.places[i]?.offset;
     if (offset === undefined || (await findFlaw(store, placedChunk(file, offset, i, length)))) continue;
-    const problem = `${path}: the header's chunk-size is ${stated}, but chunk ${i} is intact and has ${length} bytes`;
-    return { chunkBytes: length, problems: [problem] };
+    return contradicted(length, `chunk ${i} is intact and has`);
   }
-  return { chunkBytes: stated, problems: [] };
+  const ending = lengths.get(last) ?? 0;
+  const each = given === undefined ? Number.NaN : (given - ending) / last;
+  return each !== stated && ending > 0 && each >= ending && Number.isInteger(each)
+    ? contradicted(each, "the shape and the last chunk leave")
+    : { chunkBytes: stated, problems: [] };
 }
 
 export interface SuperchunksToFind extends ColumnToFind {

@@ -221,7 +221,7 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   if (file.lostMetadata) lost.push("the metadata");
   const { isArray, dtype, order, shape, nbytes } = fileItems(metadata, path);
   const found = await findBloscpackChunks(store, file, nbytes, options);
-  if (found.slots.length === 0 && nbytes !== 0 && file.header === undefined)
+  if (found.slots.length === 0 && nbytes !== 0 && (file.header === undefined || file.rest !== undefined))
     throw noChunks(found, { key, path, isScanned: options.scan === true });
   problems.push(...found.problems);
   if (found.unplaced.length > 0) lost.push(`chunks whose position is unknown: ${nameSome(found.unplaced)}`);
