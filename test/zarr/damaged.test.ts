@@ -257,3 +257,22 @@ test("each array of a group is read and repaired on its own, and a damaged docum
     details: { path: expect.stringContaining("y/zarr.json") },
   });
 });
+
+test("bytes after a Blosc chunk in its object cost no values, and are named", async () => {
+  const { image } = await made({});
+  const whole = await (await openZarrArray(new MemoryStore(image), "a")).getBytes();
+  const key = "a/c/1/0";
+  image.set(key, Uint8Array.from([...(image.get(key) ?? []), 1, 2, 3, 4]));
+  const store = new MemoryStore(image);
+  const target = new MemoryStore();
+  const report = await repairArray(store, "a", { into: { store: target, path: "out" }, holes: "fill" });
+  expect([report.holes, report.lost]).toEqual([[], []]);
+  expect(report.problems).toEqual([expect.stringMatching(/c\/1\/0: .* without the bytes after it/)]);
+  expect(await (await openZarrArray(target, "out")).getBytes()).toEqual(whole);
+  const reports: DamageReport[] = [];
+  const onDamage = (each: DamageReport): void => void reports.push(each);
+  const opened = await open(store, "a", { damaged: "skip", onDamage });
+  if (opened.kind !== "array") throw new Error("not an array");
+  expect(await opened.getBytes()).toEqual(whole);
+  expect(reports.map(({ problems }) => problems.length)).toEqual([1]);
+});

@@ -159,8 +159,8 @@ async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> 
 /** Repairs a Zarr array or group: unreadable chunks are absent from the copy. */
 async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
   const survey = await surveyZarr(store, path, options);
-  const { rows, whole, holes } = survey;
-  const report = { rows, whole, holes, problems: [], lost: [...holes.map(describeHole), ...survey.lost] };
+  const { rows, whole, holes, problems } = survey;
+  const report = { rows, whole, holes, problems, lost: [...holes.map(describeHole), ...survey.lost] };
   const isCopied = await copyWhole({ ...survey, store, path }, report, options, {
     what: "Zarr node",
     onlyFill:
@@ -326,6 +326,7 @@ interface NodeSurvey {
   readonly whole: number;
   readonly holes: readonly Hole[];
   readonly lost: readonly string[];
+  readonly problems: readonly string[];
   /** The store that reads objects of the node without the unreadable parts. */
   storeOf(key: string): ReadableStore;
 }
@@ -336,7 +337,7 @@ async function surveyZarr(
   path: string,
   { signal, onProgress }: LongOptions,
 ): Promise<NodeSurvey> {
-  const found = { rows: 0, whole: 0, holes: [] as Hole[], lost: [] as string[] };
+  const found = { rows: 0, whole: 0, holes: [] as Hole[], lost: [] as string[], problems: [] as string[] };
   const stores: { readonly folder: string; readonly store: ReadableStore }[] = [];
   const visit = async (node: Awaited<ReturnType<typeof openZarr>>, name: string): Promise<void> => {
     if (node.kind === "group") {
@@ -346,6 +347,7 @@ async function surveyZarr(
     const {
       holes,
       lost,
+      problems,
       store: whole,
     } = await surveyZarrArray(node, { column: name || undefined, signal, onProgress });
     const [rows = 1] = node.shape;
@@ -353,6 +355,7 @@ async function surveyZarr(
     found.whole += node.nchunks - holes.length;
     pushAll(found.holes, holes);
     pushAll(found.lost, lost);
+    pushAll(found.problems, problems);
     stores.push({ folder: node.model.dataFolder, store: whole });
   };
   await visit(await openZarr(store, path, { signal }), "");

@@ -38,12 +38,14 @@ export interface ZarrSurvey {
   readonly holes: readonly Hole[];
   /** Losses other than chunks, as text. */
   readonly lost: readonly string[];
+  /** What is wrong and costs nothing, as text. */
+  readonly problems: readonly string[];
   /** The store without the unreadable parts: the whole array can be read from it, with the fill value in the holes. */
   readonly store: ReadableStore;
 }
 
-/** What the changed store shows instead of an object: nothing, or other bytes in some places. */
-type Change = "absent" | readonly JournalWrite[];
+/** What the changed store shows instead of an object: nothing, so many of its first bytes, or other bytes in some places. */
+type Change = "absent" | number | readonly JournalWrite[];
 
 /** Every object is absent, so the places of an object are listed without reading it. */
 const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" };
@@ -75,6 +77,7 @@ export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions =
 class Survey implements ZarrSurvey {
   readonly holes: Hole[] = [];
   readonly lost: string[] = [];
+  readonly problems: string[] = [];
   readonly store: ReadableStore;
   readonly #model: ArrayModel;
   readonly #options: SurveyOptions;
@@ -205,7 +208,15 @@ class Survey implements ZarrSurvey {
       return undefined;
     } catch (error) {
       if (!isFlaw(error)) throw error;
-      return flawOf(error, this.store.describe(key));
+      const flaw = flawOf(error, this.store.describe(key));
+      const { field, found, expected } = error.details;
+      if (field !== "ctbytes" || this.#changes.has(key) || Number(found) >= Number(expected)) return flaw;
+      // What follows a Blosc chunk in its object does not belong to it.
+      this.#changes.set(key, Number(found));
+      if ((await this.#flawIn({ start, shape }, key)) === undefined)
+        this.problems.push(`${flaw.path}: ${flaw.reason}; without the bytes after it, the chunk is intact`);
+      else this.#changes.delete(key);
+      return this.#changes.has(key) ? undefined : flaw;
     }
   }
 
@@ -281,14 +292,25 @@ function withChanges(store: ReadableStore, changes: Pick<ReadonlyMap<string, Cha
   const isAbsent = (key: string): boolean => changes.get(key) === "absent";
   const changed = overlayStore(store, (key) => {
     const change = changes.get(key);
-    return change === "absent" ? undefined : change;
+    return Array.isArray(change) ? change : undefined;
   });
+  const sizeOf = (key: string): number => {
+    const change = changes.get(key);
+    return typeof change === "number" ? change : Number.POSITIVE_INFINITY;
+  };
   return {
     ...changed,
-    get: async (key, options) => (isAbsent(key) ? undefined : changed.get(key, options)),
-    getRange: async (key, range, options) =>
-      isAbsent(key) ? undefined : changed.getRange(key, range, options),
-    stat: async (key, options) => (isAbsent(key) ? undefined : changed.stat(key, options)),
+    get: async (key, options) =>
+      isAbsent(key) ? undefined : (await changed.get(key, options))?.subarray(0, sizeOf(key)),
+    getRange: async (key, range, options) => {
+      if (isAbsent(key)) return undefined;
+      const isCut = sizeOf(key) !== Number.POSITIVE_INFINITY;
+      return changed.getRange(key, isCut ? resolveRange(range, sizeOf(key), key) : range, options);
+    },
+    stat: async (key, options) => {
+      const info = isAbsent(key) ? undefined : await changed.stat(key, options);
+      return info && { ...info, size: Math.min(info.size, sizeOf(key)) };
+    },
     isFolder: async (key, options) => !isAbsent(key) && (await store.isFolder?.(key, options)) === true,
     async *list(folder, options) {
       for await (const entry of store.list(folder, options))
@@ -318,9 +340,9 @@ export function openDamagedArray(
   const known = opened.get(path);
   if (known !== undefined) return known;
   const open = async (): Promise<ZarrArray> => {
-    const { holes, lost, store } = await surveyZarrArray(array, { signal: options.signal });
-    if (holes.length + lost.length === 0) return array;
-    options.onDamage?.({ path, holes, problems: [], lost });
+    const { holes, lost, problems, store } = await surveyZarrArray(array, { signal: options.signal });
+    if (holes.length + lost.length + problems.length === 0) return array;
+    options.onDamage?.({ path, holes, problems, lost });
     const filled = new ZarrArray(store, array.model, options);
     if (options.damaged !== "skip" || array.shape.length === 0 || holes.length === 0) return filled;
     return withoutRows(filled, holes, options);
