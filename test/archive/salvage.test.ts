@@ -17,8 +17,10 @@ import { isSuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { keysOf, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type Fixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { sample } from "../scope.ts";
+import { type FaultPlan, withFaults } from "../store/faulty.ts";
 
 /** Archives of chunks, except one whose values may not be read, and one that was never finished. */
 const archives = loadArchives().filter(
@@ -606,3 +608,40 @@ describe.each([
     }
   });
 });
+
+test.each(["bloscpack-3/array-f8.blp", "carray/bcolz-f8-chunks", "ctable/bcolz-mixed"])(
+  "%s: a repair that is killed before any write is completed by the next one",
+  async (path) => {
+    const fixture = findFixture(path);
+    const { image } = loadImage(fixture);
+    const source = new MemoryStore(image);
+    const from = fixture.kind !== "table" && path.endsWith(".blp") ? FILE : "";
+    const repaired = async (store: MemoryStore, faults: FaultPlan): Promise<boolean> => {
+      const faulty = withFaults(store, faults);
+      const repairing = repairArray(source, from, {
+        holes: "fill",
+        into: { store: faulty.store, path: "copy" },
+      });
+      await repairing.catch(() => undefined);
+      return !faulty.failed();
+    };
+    const straight = new MemoryStore();
+    expect(await repaired(straight, { failAt: Number.POSITIVE_INFINITY, kind: "crash" })).toBe(true);
+    const expected = await hashesOf(straight);
+    for (let failAt = 1, isWhole = false; !isWhole; failAt++) {
+      const store = new MemoryStore();
+      isWhole = await repaired(store, { failAt, kind: "crash", counts: "writes" });
+      // One that was killed at its very end has nothing left to do.
+      const isDone = (await hashesOf(store)).join() === expected.join();
+      if (!isDone) await repairArray(source, from, { holes: "fill", into: { store, path: "copy" } });
+      expect([failAt, await hashesOf(store)]).toEqual([failAt, expected]);
+    }
+  },
+);
+
+async function hashesOf(store: MemoryStore): Promise<string[]> {
+  const keys = (await keysOf(store)).sort();
+  return Promise.all(
+    keys.map(async (key) => `${key} ${sha256((await store.get(key)) ?? new Uint8Array(0))}`),
+  );
+}

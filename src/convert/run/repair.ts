@@ -26,6 +26,7 @@ import { openZarr } from "../../zarr/read/open.ts";
 import type { ConvertFormat } from "../pipeline.ts";
 import { readObjectPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
+import { recordKey } from "./destination.ts";
 
 export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
 
@@ -140,7 +141,9 @@ export async function repairArray(
       };
     const to = FORMATS[survey.dialect];
     const { into } = options;
-    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true });
+    // A repair that was killed left its record; the next one goes on with it.
+    const resume = (await into.store.stat(recordKey(into.path, false))) !== undefined;
+    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true, resume });
     const filled = policy === "fill" ? mergeSpans(holes) : [];
     return { ...report, filled };
   } finally {
