@@ -126,3 +126,17 @@ test("of many that take it concurrently, one at a time has it", async () => {
   const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => acquireLock(path)));
   expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBe(1);
 });
+
+test("who takes over a lock removes the temporaries of dead holders, and of no others", async () => {
+  const path = place("temporaries");
+  const beside = (digit: string): string => join(path, "..", `.lock.${digit.repeat(16)}.tmp`);
+  await forge(path, { pid: deadPid() });
+  fs.copyFileSync(path, beside("0"));
+  const dead = fs.readFileSync(path);
+  await forge(beside("1"), {});
+  fs.writeFileSync(beside("2"), "");
+  fs.writeFileSync(path, dead);
+  const lock = await acquireLock(path);
+  expect([..."012"].map((digit) => fs.existsSync(beside(digit)))).toEqual([false, true, true]);
+  await lock.release();
+});

@@ -10,7 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { removeFolder, syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
-import { newMark, temporaryName } from "./fs-write.ts";
+import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
 export interface LockHolder {
   readonly host: string;
@@ -57,7 +57,11 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
   try {
     made = makeFolders(dirname(path));
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      if (makeFile(path, JSON.stringify(me))) return heldLock(path, me);
+      if (makeFile(path, JSON.stringify(me))) {
+        // A lock was taken from another holder, which may have been killed before too.
+        if (tries > 0) removeLeft(path);
+        return heldLock(path, me);
+      }
       const text = readText(path);
       if (text === undefined) continue; // released meanwhile
       const holder = parseHolder(text);
@@ -200,10 +204,21 @@ function takeAway(path: string, text: string): void {
     try {
       fs.linkSync(aside, path);
     } catch (error) {
-      if (systemCode(error) !== "EEXIST") throw error;
+      // Whoever has the lock now removes what proven dead holders left.
+      if (systemCode(error) !== "EEXIST" && systemCode(error) !== "ENOENT") throw error;
     }
   }
   fs.rmSync(aside, { force: true });
+}
+
+/** Removes the temporaries of a lock whose holders are proven dead: they name their holders, as the lock does. */
+function removeLeft(path: string): void {
+  const own = new Set([basename(path)]);
+  for (const name of fs.readdirSync(dirname(path))) {
+    const left = join(dirname(path), name);
+    if (isTemporary(name, own) && isProvenDead(parseHolder(readText(left) ?? "")))
+      fs.rmSync(left, { force: true });
+  }
 }
 
 function readText(path: string): string | undefined {
