@@ -345,6 +345,8 @@ class Archive:
         if len(data) != size:
             raise FormatError("BAD_FIELD", f"{len(data)} bytes for shape {self.shape} of {self.dtype}")
         base = self.dtype.base if self.dtype.subdtype else self.dtype
+        if size == 0:
+            return np.ndarray(self.shape, base)  # np.empty gives items of zero bytes one byte
         return np.frombuffer(data, base).reshape(self.shape, order=self.order)  # [FM.3-02]
 
 
@@ -415,8 +417,8 @@ def chunk_sizes(dtype, shape, chunklen):
     return lambda index: min(chunklen, rows - index * chunklen) * row
 
 
-def count_chunks(rows, chunklen):
-    return -(-rows // chunklen)
+def count_chunks(dtype, shape, chunklen):
+    return -(-shape[0] // chunklen) if row_bytes(dtype, shape) else 0  # rows of zero bytes need no chunk
 
 
 def open_carray(path, sizes, storage):
@@ -424,7 +426,7 @@ def open_carray(path, sizes, storage):
     size_of = chunk_sizes(dtype, shape, chunklen)
 
     def load():
-        count = count_chunks(shape[0], chunklen)  # files beyond are left over [FA-04]
+        count = count_chunks(dtype, shape, chunklen)  # files beyond are left over [FA-04]
         for index in range(count):
             name = os.path.join(path, "data", f"__{index}.blp")
             if not os.path.isfile(name):
@@ -509,7 +511,7 @@ def journal_of(path, layout):
 
 def superchunk_bytes(folder, dtype, shape, chunklen, layout, writes):
     """The chunks of an array, or of one column, in order."""
-    size_of, total = chunk_sizes(dtype, shape, chunklen), count_chunks(shape[0], chunklen)
+    size_of, total = chunk_sizes(dtype, shape, chunklen), count_chunks(dtype, shape, chunklen)
     opened = {}
 
     def superchunk(number):

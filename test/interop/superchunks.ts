@@ -5,7 +5,7 @@
  * patches and journals.
  */
 import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
@@ -23,6 +23,7 @@ export const superchunks: Suite = {
   peers: ["bloscpack", "reference reader"],
   async run(context) {
     for (const history of HISTORIES) await shareArray(context, history);
+    await shareRowsOfNothing(context);
     await shareStreams(context);
   },
 };
@@ -149,6 +150,17 @@ async function shareArray(context: SuiteContext, { name, options, play, modify }
     false,
   );
   await compareArray(context, root, `${name}, compacted`);
+}
+
+/** Rows of zero bytes: by their shape, and by their dtype, which only a changed document gives them. */
+async function shareRowsOfNothing(context: SuiteContext): Promise<void> {
+  const root = join(context.folder, "nothing");
+  await (await createArray(root, { dtype: "<f8", shape: [5, 0], threads: 0 })).close();
+  await compareArray(context, root, "rows of zero bytes");
+  const [storage, sizes] = [join(root, "meta", "storage"), join(root, "meta", "sizes")];
+  await writeFile(storage, (await readFile(storage, "utf8")).replace("<f8", "|S0"));
+  await writeFile(sizes, (await readFile(sizes, "utf8")).replace(/\[5, ?0\]/, "[5]"));
+  await compareArray(context, root, "items of zero bytes");
 }
 
 /** The whole array, read by the reference reader. */
