@@ -1,10 +1,17 @@
 /** Opens Parquet files of any program with hyparquet. Values stay as stored. Knows stores; must not know what values mean. */
 import { gunzipSync } from "fflate";
-import { type ParquetParsers, type ParquetScan, parquetScan } from "hyparquet";
+import {
+  type Compressors,
+  type ParquetParsers,
+  type ParquetScan,
+  parquetScan,
+  snappyUncompress,
+} from "hyparquet";
 import { joinBytes } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { PageChecks } from "./page-checks.ts";
 
 const kept = <Value>(value: Value): Value => value;
 /** Keeps dates as counts, and strings as bytes. */
@@ -44,6 +51,12 @@ function decodeOldLz4(input: Uint8Array, length: number): Uint8Array {
   return left === 0 && from === input.length ? joinBytes(blocks) : decodeStreamSync("lz4", input, length);
 }
 
+function decodeSnappy(input: Uint8Array, length: number): Uint8Array {
+  const page = new Uint8Array(length);
+  snappyUncompress(input, page);
+  return page;
+}
+
 /** Reads the footer. @throws NOT_FOUND, and BAD_FIELD for what is not Parquet */
 export async function openParquet(
   store: ReadableStore,
@@ -55,29 +68,49 @@ export async function openParquet(
   if (size === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   await Promise.all([prepare("lz4"), prepare("zstd")]);
   const brotli = findBrotli();
+  const decoders: Compressors = {
+    LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
+    ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
+    LZ4: decodeOldLz4,
+    SNAPPY: decodeSnappy,
+    GZIP: (input) => gunzipSync(input),
+    ...(brotli && { BROTLI: (input, length) => brotli(input, { maxOutputLength: length + 1 }) }),
+  };
+  let checks: PageChecks | undefined;
+  const read = async (from: number, end: number): Promise<ArrayBuffer> => {
+    const bytes = await store.getRange(key, { offset: from, length: end - from }, { signal });
+    const own = (bytes ?? new Uint8Array(0)).slice();
+    checks?.checkPages(own, from);
+    return own.buffer;
+  };
   try {
-    return await parquetScan({
+    const scan = await parquetScan({
       file: {
         byteLength: size,
-        async slice(start, end = size) {
-          const from = start < 0 ? size + start : start;
-          const bytes = await store.getRange(key, { offset: from, length: end - from }, { signal });
-          return (bytes ?? new Uint8Array(0)).slice().buffer as ArrayBuffer;
+        slice(start, end = size) {
+          const bytes = read(start < 0 ? size + start : start, end);
+          bytes.catch(() => undefined); // hyparquet may start several reads, and wait for the first that fails
+          return bytes;
         },
       },
-      compressors: {
-        LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
-        ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
-        LZ4: decodeOldLz4,
-        GZIP: (input) => gunzipSync(input),
-        ...(brotli === undefined
-          ? {}
-          : { BROTLI: (input, length) => brotli(input, { maxOutputLength: length + 1 }) }),
-      },
+      compressors: Object.fromEntries(
+        Object.entries(decoders).map(([codec, decode]) => [
+          codec,
+          (input: Uint8Array, length: number) => {
+            const page = decode(input, length);
+            return checks?.checkDecoded(page, input) ?? page;
+          },
+        ]),
+      ),
       parsers: PARSERS,
       utf8: false,
       geoparquet: false,
     });
+    const { key_value_metadata: pairs = [], created_by: producer = "" } = scan.metadata;
+    if (!Array.isArray(pairs) || typeof producer !== "string")
+      throw new TypeError("not what its schema says");
+    checks = new PageChecks(scan.metadata);
+    return scan;
   } catch (cause) {
     if (cause instanceof SuperchunkError || signal?.aborted === true) throw cause;
     const isJs = cause instanceof TypeError || cause instanceof RangeError;

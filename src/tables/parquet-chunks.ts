@@ -19,6 +19,7 @@ import { decodeStreamSync, decodeSync, prepare } from "../codec/index.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { pageLevels } from "../parquet/levels.ts";
+import { attempt } from "../parquet/page-checks.ts";
 import { withoutPrefix } from "../parquet/without-prefix.ts";
 import type { ReadableStore } from "../store/types.ts";
 
@@ -92,13 +93,12 @@ export class PageColumn {
     name: string,
     dtype: DType,
   ): PageColumn | undefined {
-    const metadata = scan.metadata;
-    const leaf = parquetSchema(metadata).children.find(({ element }) => element.name === name)?.element;
+    const leaf = parquetSchema(scan.metadata).children.find(({ element }) => element.name === name)?.element;
     const isNullable = leaf?.repetition_type === "OPTIONAL";
     const isFlat = isNullable || leaf?.repetition_type === "REQUIRED";
     const width = isFlat ? WIDTHS[leaf.type ?? ""] : undefined;
     const isSame = width === dtype.itemSize && !("byteOrder" in dtype && dtype.byteOrder === "big");
-    const columns = metadata.row_groups[0]?.columns ?? [];
+    const columns = scan.metadata.row_groups[0]?.columns ?? [];
     const index = columns.findIndex(({ meta_data: own }) => own?.path_in_schema.join("\0") === name);
     if (!isSame || index < 0) return undefined;
     return new PageColumn(scan, file, { column: index, size: width, isNullable });
@@ -190,7 +190,7 @@ export class PageColumn {
     const pages: ValuePage[] = [];
     let row = start;
     while (reader.offset < length) {
-      const header = deserializeTCompactProtocol(reader);
+      const header = attempt(() => deserializeTCompactProtocol(reader)) ?? {};
       const { field_1: kind, field_2: decoded, field_3: size, field_5: one, field_8: two } = header;
       const rows: unknown = kind === DATA ? one?.field_1 : two?.field_1;
       const encoding: unknown = kind === DATA ? one?.field_2 : two?.field_4;

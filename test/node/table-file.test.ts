@@ -11,8 +11,11 @@ import {
 } from "@uwdata/flechette";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, test } from "vitest";
+import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { create, edit, open, openArray, openTableFile } from "../../src/node/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openParquetTable } from "../../src/tables/parquet.ts";
 import { type StructArray, toValues } from "../../src/values/values.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -714,6 +717,32 @@ test("a file of Parquet in a codec that cannot be read is refused with the codec
   writeFileSync(path, Buffer.from(brotli.replaceAll("\x15\x08\x16", "\x15\x06\x16"), "latin1"));
   const lzo = await runCli(["create", join(folder, "a"), "--from", path]);
   expect([lzo.code, lzo.err]).toEqual([1, expect.stringContaining("LZO; write it with a codec of snappy")]);
+});
+
+test("a damaged page of a Parquet file is refused at once, whatever its counts say", async () => {
+  const open = async (name: string, byte: number): Promise<string> => {
+    const bytes = Uint8Array.from(readFileSync(join(FOLDER, name)));
+    bytes[byte] = 0xff - (bytes[byte] ?? 0);
+    const store = new MemoryStore();
+    await store.put("a.parquet", bytes);
+    try {
+      const table = await openParquetTable(async () => ({ store, path: "a.parquet" }), {});
+      const columns = table.columns.map(({ name: column }) => column);
+      await table.openChunks?.(columns);
+      for await (const _ of table.read(columns, undefined));
+      return "read";
+    } catch (error) {
+      return error instanceof SuperchunkError ? error.code : `${error}`;
+    }
+  };
+  // A header, levels and runs of a page that is not compressed: 20,645 made an array that the engine ends the process for.
+  for (let byte = 20_626; byte < 20_690; byte++)
+    expect(await open("none.parquet", byte), `byte ${byte}`).toMatch(/^(read|[A-Z_]+)$/);
+  // The same in a compressed page: a run of a hundred million levels.
+  expect(await open("snappy.parquet", 820)).toBe("BAD_FIELD");
+  // The footer, whose parts are then of other types.
+  for (const byte of [8467, 5182, 2667])
+    expect(await open("polars.parquet", byte), `byte ${byte}`).toMatch(/^(read|[A-Z_]+)$/);
 });
 
 test("lz4 as Hadoop and Spark write it, in blocks with two lengths, and times of twelve bytes are read", async () => {
