@@ -229,16 +229,12 @@ function newMetadata(
   nbytes: number,
   options: BloscpackAppendOptions,
 ): JsonObjectInput {
+  const path = state.store.describe(state.key);
   if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the bytes to append are not whole rows: a row has ${rowBytes} bytes, and the array would have ${nbytes}`,
-      {
-        path: state.store.describe(state.key),
-        field: "shape",
-        expected: `a multiple of ${rowBytes}`,
-        found: nbytes,
-      },
+      { path, field: "shape", expected: `a multiple of ${rowBytes}`, found: nbytes },
     );
   const rows = rowBytes === 0 ? at(shape, 0) : nbytes / rowBytes;
   const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
@@ -249,14 +245,18 @@ function newMetadata(
       field: "metadata",
     });
   // The dtype's spelling is kept: versions before 0.7.2 had another one.
-  return {
-    ...own,
-    ...(extra as JsonObjectInput),
-    dtype: stored ?? own["dtype"] ?? null,
-    shape: own["shape"] ?? null,
-    order: "C",
-    container: "numpy",
-  };
+  const layout = { dtype: stored ?? own["dtype"] ?? null, shape: own["shape"] ?? null, order: "C" };
+  const [given, before] = [extra, state.metadata] as readonly JsonObjectInput[];
+  for (const [field, after] of Object.entries(layout)) {
+    const [found, ...known] = [given?.[field], before?.[field], after].map((value) => JSON.stringify(value));
+    if (found !== undefined && !known.includes(found))
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the new metadata have the ${field} ${found}, and an append keeps ${known[0]}; leave it out`,
+        { path, field, expected: known[0], found },
+      );
+  }
+  return { ...own, ...(extra as JsonObjectInput), ...layout, container: "numpy" };
 }
 
 /** Refuses values that cannot follow the file's own. */
