@@ -95,7 +95,7 @@ export class Blosc2Store implements ReadableStore {
     if (needed > 0 && codecName(frame.codec) === undefined)
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `its chunks are compressed by the codec ${pluginText(frame.codec, frame.filters)}, which superchunk does not read; read it with python-blosc2, and write it with another`,
+        `its chunks are compressed by the codec ${pluginText(frame.codec, frame.filters)}, which superchunk does not read; read it with python-blosc2`,
         { path: frame.path, field: "codec", found: frame.codec },
       );
     const perChunk = frame.chunkBytes / Math.max(1, frame.blockBytes);

@@ -168,7 +168,7 @@ export function badField(field: string, offset: number, expected: string, found:
 function unsupported(what: string, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the Blosc2 chunk ${what}, which superchunk does not read; read it with python-blosc2, and write it without`,
+    `the Blosc2 chunk ${what}, which superchunk does not read; read it with python-blosc2`,
     { offset: 0, found },
   );
 }

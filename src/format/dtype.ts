@@ -434,7 +434,7 @@ export function safeText(value: unknown): string {
 /** Why this dtype cannot be read; undefined if it can. */
 export function whyUnreadable(dtype: DType): string | undefined {
   if (dtype.kind === "object")
-    return "dtype object holds Python pickles, which can run code when they are read; superchunk never reads them. Convert the column with the program that wrote it";
+    return "dtype object holds Python pickles, which can run code; superchunk never reads them. Convert the column with the program that wrote it";
   if (dtype.kind === "struct")
     for (const field of dtype.fields) {
       const message = whyUnreadable(field.dtype);

@@ -138,7 +138,7 @@ export function sendWith(options: RequesterOptions): Send {
     if (Object.keys(options.ownHeaders).length > 0)
       throw new SuperchunkError(
         "UNSUPPORTED",
-        "the server redirects, and the browser does not say where: the headers for the server are not sent on",
+        "the server redirects, and the browser does not say where: headers for the server are not sent",
         { path: request.path, field: "location" },
       );
     return checkEnd(await ask(request, url, "follow", controller), request);

@@ -176,11 +176,9 @@ export class HttpStore implements ReadableStore {
   // biome-ignore lint/correctness/useYield: listing over HTTP can only fail
   async *list(folder: string): AsyncIterable<ListEntry> {
     checkFolder(folder);
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "HTTP cannot list folders; open the archive itself by its URL, not a folder of archives",
-      { path: this.describe(folder) },
-    );
+    throw new SuperchunkError("UNSUPPORTED", "HTTP cannot list folders; open an archive by its URL", {
+      path: this.describe(folder),
+    });
   }
 
   explainAbsence(): string | undefined {
@@ -337,7 +335,7 @@ export class HttpStore implements ReadableStore {
 function withoutRange(range: ByteRange, path: string, response: Response): SuperchunkError {
   return new SuperchunkError(
     "IO",
-    "the server sent a part of the object without saying which (status 206 without a valid Content-Range); use another server, or download the archive",
+    "the server sent a part without a valid Content-Range (status 206); use another server, or download the archive",
     {
       path,
       field: "content-range",

@@ -208,7 +208,7 @@ export async function openTableFolder(
     const longer = lengthOf(column) > length;
     if (longer)
       unfinished.push(
-        `column "${name}" has ${lengthOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond that; bcolz shows them in the column, and its next append misaligns the rows. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
+        `column "${name}" has ${lengthOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond that; bcolz does, and its next append misaligns the rows. "superchunk resize ${store.describe(path)} ${length}", or the next append by superchunk, cuts them off`,
       );
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }

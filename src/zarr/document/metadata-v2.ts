@@ -203,7 +203,7 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
   if (typeof id !== "string" || id === "pickle") return;
   throw unsupportedMember(
     place,
-    `has ${showJson(id)}: of values of variable length, superchunk reads those of vlen-utf8 and vlen-bytes; read the array with zarr-python, and write it with a dtype of fixed length`,
+    `has ${showJson(id)}: of values of variable length, superchunk reads those of vlen-utf8 and vlen-bytes; read the array with zarr-python`,
     filters,
   );
 }
@@ -230,7 +230,7 @@ function v2Filters({ filters, codecs }: V2Codecs, dtype: DType, place: FieldPlac
     if (stage !== undefined) return stage;
     throw unsupportedMember(
       place,
-      `has ${showJson(id)}, a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python and write it without`,
+      `has ${showJson(id)}, a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python`,
       filters,
     );
   });

@@ -260,7 +260,7 @@ function refuseObjects(dtype: DType, path: string): void {
     throw unsupported(
       path,
       dtype,
-      "holds Python pickles, which can run code when they are read; they are never read. Convert them with the program that wrote them",
+      "holds Python pickles, which can run code; superchunk never reads them. Convert them with the program that wrote them",
     );
 }
 

@@ -46,7 +46,7 @@ export async function assertAbsent(store: ReadableStore, key: string, signal?: A
   if ((await store.isFolder?.(key, { signal })) !== true) return;
   throw new SuperchunkError(
     "INCOMPLETE",
-    "there is a folder at the path of the chunk or shard, so its values are unknown, and not the fill value; look for a complete copy, or remove the folder if the chunk should be missing",
+    "a folder is at the path of the chunk or shard, so its values are unknown; look for a complete copy, or remove the folder if the chunk should be missing",
     { path: store.describe(key), expected: "a file, or nothing", found: "a folder" },
   );
 }
