@@ -183,8 +183,7 @@ export class HttpStore implements ReadableStore {
 
   explainAbsence(): string | undefined {
     return (
-      this.#page &&
-      `the server answered with a web page, at ${this.#page} for example; look for the archive's own URL`
+      this.#page && `the server answered with a web page, at ${this.#page}; look for the archive's own URL`
     );
   }
 
@@ -299,7 +298,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `a server without Range support sent ${size} bytes for a part of them, and at most ${MAX_UNRANGED} are read; download the archive, or use another server`,
+        `a server without Range support sent ${size} bytes for a part of them, and at most ${MAX_UNRANGED} are read; download the archive`,
         { path, field: "Range", expected: 206, found: 200 },
       );
     }
@@ -335,7 +334,7 @@ export class HttpStore implements ReadableStore {
 function withoutRange(range: ByteRange, path: string, response: Response): SuperchunkError {
   return new SuperchunkError(
     "IO",
-    "the server sent a part without a valid Content-Range (status 206); use another server, or download the archive",
+    "the server sent a part without a valid Content-Range (status 206); use another server",
     {
       path,
       field: "content-range",
