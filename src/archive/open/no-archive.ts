@@ -33,7 +33,7 @@ async function nothingThere(
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
     return new SuperchunkError(
       "UNSUPPORTED",
-      'it is a Zarr array or group, not an archive; "superchunk info", "ls", "cat", "verify", "convert" and "open" of the library take it',
+      'it is a Zarr array or group, not an archive; "superchunk info", "cat", "convert" and "open" of the library take it',
       { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
     );
   }

@@ -82,7 +82,7 @@ export function v2Fill(
   root: FieldPlace,
 ): Pick<ArrayModel, "fillItem" | "fillValue" | "warnings"> {
   const fillValue = document["fill_value"] ?? null;
-  const isNull = "fill_value is null: chunks that are not stored read as zero bytes, as zarr-python has it";
+  const isNull = "fill_value is null: chunks that are not stored read as zero bytes";
   return {
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
