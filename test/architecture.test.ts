@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 2_148,
   arrow: 913,
   hdf5: 3_042,
-  blosc2: 3_452,
+  blosc2: 3_450,
   tables: 1_764,
   codec2: 1_609,
   pool: 532,

@@ -90,9 +90,9 @@ function openIfThere(
 
 /** Adds a member by the name of its file. Percent-encodes a backslash, and the dot of a name that Zarr's documents have. */
 function addMember(members: Map<string, Member>, name: string, member: Member): void {
-  const key = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C");
-  const path = key.replaceAll(/(?<=^|\/)zarr\.json(?=$|\/)/g, "zarr%2Ejson");
-  const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  const parts = name.replace(MEMBER, "").replace(/^\/+/, "").replaceAll("\\", "%5C").split("/");
+  const isSafe = !parts.some((part) => /^\.{0,2}$/.test(part));
+  const path = parts.map((part) => (part === "zarr.json" ? "zarr%2Ejson" : part)).join("/");
   // python-blosc2 3 leaves small arrays behind that files have replaced.
   const isReplaced = member.from !== undefined && members.has(path);
   if (isSafe && !isReplaced) members.set(path, member);
@@ -192,13 +192,11 @@ class TreeStore implements ReadableStore {
         this.#groups.set(group, (this.#groups.get(group) ?? new Set()).add(at(parts, i)));
       }
     }
-    for (const [path, member] of [...this.#arrays]) {
-      const names = this.#groups.get(path);
-      if (names === undefined) continue;
-      names.add(ITSELF);
-      this.#arrays.delete(path);
-      this.#arrays.set(joinKey(path, ITSELF), member);
-    }
+    for (const [path, member] of [...this.#arrays])
+      if (this.#groups.get(path)?.add(ITSELF) !== undefined) {
+        this.#arrays.delete(path);
+        this.#arrays.set(joinKey(path, ITSELF), member);
+      }
   }
 
   describe(key: string): string {
