@@ -55,7 +55,8 @@ export default defineConfig(({ mode }) => {
   };
   return {
     test: {
-      maxWorkers: availableParallelism(),
+      // One more than processors: a sixth of the time tests wait, for servers, retries and processes that they kill.
+      maxWorkers: availableParallelism() + 1,
       reporters: ["default", sayScope(scope)],
       projects: [
         {
