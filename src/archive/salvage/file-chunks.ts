@@ -421,7 +421,11 @@ class Search {
           ? `${to < this.#file.size ? `a search found a chunk at byte ${to}, after` : "a search found no chunk after"} byte ${start}, where none could be read`
           : `what is at byte ${start} is not a chunk, and the position of the next one is unknown; {scan: true} searches for it`,
       );
-    const counts = await probe.countGaps(walked, model, { total, isBegun });
+    // If the shape counts as many chunks as were found, none is lost, whatever the bytes between them look like.
+    const areAll = count !== undefined && walked.length - gaps.length >= count;
+    const counts = areAll
+      ? new Map(gaps.map((gap) => [gap, 0]))
+      : await probe.countGaps(walked, model, { total, isBegun });
     const places = await this.#placeWalked(walked, counts, total);
     const offsets = places.flatMap(({ offset }) => offset ?? []);
     const most = model?.nbytes;
