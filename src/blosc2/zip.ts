@@ -239,7 +239,7 @@ export class ZipStore implements ReadableStore {
     if (entry.method !== 0)
       throw new SuperchunkError(
         "UNSUPPORTED",
-        "the member of the zip archive is compressed, which python-blosc2 never does; unpack the archive",
+        "the member of the zip archive is compressed; unpack the archive",
         { path, field: "method", found: entry.method },
       );
     const bytes = await this.#parts.get({ offset: entry.header, length: LOCAL }, AHEAD, options);

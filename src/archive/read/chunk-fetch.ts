@@ -211,7 +211,7 @@ function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, pa
   const offset = place.offset + 12;
   throw new SuperchunkError(
     "BAD_FIELD",
-    `the Blosc header's ctbytes at byte ${offset} is ${header.ctbytes}, expected at most ${most} (nbytes + 16: Blosc stores what would be longer); the chunk is damaged`,
+    `the Blosc header's ctbytes at byte ${offset} is ${header.ctbytes}, expected at most ${most} (nbytes + 16); the chunk is damaged`,
     {
       path,
       chunk: place.index,
