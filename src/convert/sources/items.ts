@@ -282,34 +282,40 @@ export async function fingerprintZarr(node: ZarrArray | ZarrGroup, only: Chosen 
 
 /** Remembers the state of a source. Resolves with a check that throws `STALE` if the source has been replaced, or has grown, since. */
 export async function watchSource(source: OpenedSource, path: string): Promise<() => Promise<void>> {
-  const before = stringifyJson(await sourceVersions(source));
+  const parts = await stateOf(source);
+  const state = async (): Promise<string> => stringifyJson(await Promise.all(parts.map((part) => part())));
+  const before = await state();
   return async () => {
-    if (stringifyJson(await sourceVersions(source)) === before) return;
+    if ((await state()) === before) return;
     const message = "it was replaced, or has grown, while it was converted; convert again";
     throw new SuperchunkError("STALE", message, { path });
   };
 }
 
+/** Reads a part of the present state of a source. */
+type StatePart = () => Promise<JsonValue>;
+
 /**
- * Sizes and versions of the objects that describe a source: they change when it is replaced or grows. Null over a network, where stores
- * refuse other versions themselves, and for an array that keeps to the generation that it opened.
+ * Sizes and versions of the objects that describe a source, and the members of its groups: they change when it is replaced or grows. Nothing
+ * over a network, where stores refuse other versions themselves, and for an array that keeps to the generation that it opened.
  */
-async function sourceVersions(source: OpenedSource): Promise<JsonValue> {
-  if (source.kind === "joined") return Promise.all(source.archives.map(sourceVersions));
+async function stateOf(source: OpenedSource): Promise<StatePart[]> {
+  if (source.kind === "joined") return (await Promise.all(source.archives.map(stateOf))).flat();
   const { store, path } = source;
-  if (store.pinsVersions === true || ("generation" in source && source.generation !== undefined)) return null;
-  if ("model" in source) return versionsOf(store, source.model.metadataKeys);
+  if (store.pinsVersions === true || ("generation" in source && source.generation !== undefined)) return [];
+  if ("model" in source) return [() => versionsOf(store, source.model.metadataKeys)];
   if (source.kind === "group") {
-    // A member that cannot be opened is not converted.
-    const versionsIn = (name: string) =>
+    // A member that cannot be opened is not converted, so it must not become readable.
+    const partsOf = (name: string): Promise<StatePart[]> =>
       source
         .open(name)
-        .then(sourceVersions)
-        .catch(() => null);
-    return Promise.all((await source.members()).map(versionsIn));
+        .then(stateOf)
+        .catch(() => [() => source.open(name).then(Boolean)]);
+    const parts = (await Promise.all((await source.members()).map(partsOf))).flat();
+    return [() => source.members(), ...parts.map((part) => () => part().catch(() => null))];
   }
   const columns = source.kind === "table" ? source.names.map((name) => source.column(name)) : [];
-  return [await metadataVersions(store, path), ...(await Promise.all(columns.map(sourceVersions)))];
+  return [() => metadataVersions(store, path), ...(await Promise.all(columns.map(stateOf))).flat()];
 }
 
 /** Sizes and versions of the objects with an archive's metadata, or of its file, by key. */
