@@ -59,7 +59,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
   return withQueue(options, async (queue, { FlowProducer }) => {
     const own = { attempts, backoff: { type: "exponential", delay: backoff }, removeOnComplete: true };
     const base = { plan: location, id: plan.id };
-    if (left !== undefined && (await isMissing(queue, plan.id))) {
+    if (left !== undefined && (await clearEnded(queue, plan.id))) {
       const producer = new FlowProducer(connectionSettings(options, false));
       producer.on("error", () => undefined); // thrown by the call
       try {
@@ -100,8 +100,8 @@ function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
   };
 }
 
-/** False if the final job waits for others. One that has ended is removed, to start again. Throws `CONFLICT` while it runs. */
-async function isMissing(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<boolean> {
+/** Removes the final job if it has ended, to start again. Returns false if it is there and waits for others. Throws `CONFLICT` while it runs. */
+async function clearEnded(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<boolean> {
   const finish: Job | undefined = await queue.getJob(finishIdOf(id));
   const state = (await finish?.getState()) ?? "unknown";
   if (state === "waiting-children") return false;
