@@ -191,8 +191,10 @@ export class ChunkProbe {
 
   async #headersOf(offsets: readonly number[]): Promise<ChunkHeader[]> {
     const headers: ChunkHeader[] = [];
-    for (const offset of offsets)
-      headers.push(...[await this.headerAt(offset)].filter((each) => each !== undefined));
+    for (const offset of offsets) {
+      const header = await this.headerAt(offset);
+      if (header !== undefined) headers.push(header);
+    }
     return headers;
   }
 

@@ -1,4 +1,4 @@
-import { elementsOf } from "../../bytes/arrays.ts";
+import { elementsOf, pushAll } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import {
@@ -114,7 +114,7 @@ export async function surveyArray(
               layout,
               superchunklen: known.storage?.superchunk?.superchunklen,
             });
-    problems.push(...found.problems);
+    pushAll(problems, found.problems);
     if (found.unplaced.length > 0) lost.push(unplacedText(known, found));
     columns.push({
       name,

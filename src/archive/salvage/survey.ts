@@ -117,8 +117,8 @@ async function surveyTable(
   const rows = Math.max(...[...surveys.values()].map((survey) => survey.rows));
   const holes: Hole[] = [];
   for (const [name, { columns, problems: own, lost: gone }] of surveys) {
-    problems.push(...own);
-    lost.push(...gone.map((text) => `column "${name}": ${text}`));
+    pushAll(problems, own);
+    for (const text of gone) lost.push(`column "${name}": ${text}`);
     const named = columns.map((column) => ({ ...column, name }));
     pushAll(holes, listHoles(named, rows));
   }
@@ -223,7 +223,7 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   const found = await findBloscpackChunks(store, file, nbytes, options);
   if (found.slots.length === 0 && nbytes !== 0 && (file.header === undefined || file.rest !== undefined))
     throw noChunks(found, { key, path, isScanned: options.scan === true });
-  problems.push(...found.problems);
+  pushAll(problems, found.problems);
   if (found.unplaced.length > 0) lost.push(`chunks whose position is unknown: ${nameSome(found.unplaced)}`);
   const dimensions = shape ?? [Math.floor(bytesOf(found) / dtype.itemSize)];
   const stored = order === "F" ? [...dimensions].reverse() : dimensions;
