@@ -538,8 +538,8 @@ def superchunk_bytes(folder, dtype, shape, chunklen, layout, writes):
         index, number = 0, 1
         while index < total:  # superchunks follow one another by number [FZ-06]
             count = len(superchunk(number)[1])
-            if index + count > total:
-                raise FormatError("BAD_FIELD", f"{folder}: superchunk {number} holds more chunks than are left")
+            if not 0 < count <= total - index:
+                raise FormatError("BAD_FIELD", f"{folder}: superchunk {number} holds {count} chunks")  # [FZ-06] [FZ-08]
             for place in range(count):
                 yield decode(number, place, index + place)
             index, number = index + count, number + 1

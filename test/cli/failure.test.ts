@@ -27,6 +27,10 @@ describe("exit codes", () => {
     expect(exitCodeOf(new SuperchunkError(code as ErrorCode, "x"))).toBe(exit);
   });
 
+  it("[FX-01] a container that the caller has not allowed is no damage", () => {
+    expect(exitCodeOf(new SuperchunkError("UNSAFE_PATH", "x", { field: "container" }))).toBe(1);
+  });
+
   it("help is success, every other complaint of the parser is wrong usage", () => {
     expect(exitCodeOf(new CommanderError(0, "commander.helpDisplayed", "(outputHelp)"))).toBe(0);
     expect(exitCodeOf(new CommanderError(1, "commander.unknownOption", "error: unknown option"))).toBe(2);

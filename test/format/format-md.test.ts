@@ -126,6 +126,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FV-05": "references/containers-command.test.ts",
   "FV-06": "references/guards.test.ts",
   "FV-08": "references/chunk-files.test.ts",
+  "FX-01": "cli/failure.test.ts",
 };
 
 /** Texts of all TypeScript files under a folder, except this one. */

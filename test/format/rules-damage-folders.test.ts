@@ -95,6 +95,12 @@ const FOLDERS: readonly Case[] = [
   ],
   ["[FZ-05]", "attributes that are a list", () => array({ files: { "meta/attributes": "[]" } }), "BAD_FIELD"],
   [
+    "[FZ-06]",
+    "a superchunk without chunks",
+    async () => array({ files: { "data/__1__.bin": await makeFile({ chunks: [], spare: 0 }) } }),
+    "BAD_FIELD",
+  ],
+  [
     "[FZ-07]",
     "fewer superchunks than chunks",
     () => array({ sizes: { shape: [40], nbytes: 40 }, files: {} }),

@@ -269,11 +269,18 @@ const OTHERS: readonly Case[] = [
     "UNSUPPORTED",
   ],
   ["[FV-01]", "templates", () => references({ templates: { u: "x" } }), "UNSUPPORTED"],
+  ["[FV-01]", "version 2", () => references({ version: 2 }), "UNSUPPORTED"],
   ["[FV-01]", "guards that are a list", () => references({ guards: [] }), "BAD_FIELD"],
   [
     "[FV-04]",
     "a location in no container",
     () => references({}, { "c/0": ["file:///etc/passwd", 0, 4] }),
+    "UNSAFE_PATH",
+  ],
+  [
+    "[FV-04]",
+    "a location with an encoded slash",
+    () => references({}, { "c/0": ["file:///a/x%2fy", 0, 4] }),
     "UNSAFE_PATH",
   ],
   [

@@ -118,6 +118,13 @@ const METADATA: readonly Case[] = [
     "LIMIT",
   ],
   [
+    "[FM.1-07]",
+    "a zlib stream of 3 bytes",
+    () =>
+      section((bytes) => patched(patched(bytes, 10, "01"), 20, "03"), { codec: "none", checksum: "None" }),
+    "TRUNCATED",
+  ],
+  [
     "[FC-05]",
     "a changed byte of the metadata",
     () => section((bytes) => patched(bytes, 33, "00"), { codec: "none" }),
@@ -194,6 +201,7 @@ const CHUNKS: readonly Case[] = [
     "BAD_FIELD",
   ],
   ["[FB-09]", "a stream longer than the remaining bytes", blocks(START, "ff 0f"), "BAD_CHUNK"],
+  ["[FB-09]", "a stream that ends after the next block starts", blocks(20, "1c"), "BAD_CHUNK"],
   ["[FB-09]", "a stream of negative length", blocks(START, "ff ff ff ff"), "BAD_CHUNK"],
   ["[FB-09]", "a stream that decodes to something else", blocks(START, "04"), "BAD_CHUNK"],
   [

@@ -195,8 +195,13 @@ describe("documents and shards", () => {
   });
 
   it("[FE-08] reserved names and names that differ only in case are mapped", () => {
-    const names = nameNodes(["a", "A", "__x", "..", "zarr.json", "b/c"]);
+    const [long, cut] = ["x".repeat(300), "x".repeat(240)];
+    const names = nameNodes(["a", "A", "__x", "..", "zarr.json", "b/c", "b\\c", "b\0c", "", long]);
     expect(Object.fromEntries(names)).toEqual({
+      "b\\c": "b%5Cc",
+      "b\0c": "b%00c",
+      "": "%",
+      [long]: cut,
       a: "a",
       A: "A~2",
       __x: "%5F%5Fx",
