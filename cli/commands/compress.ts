@@ -1,7 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type Command, Option } from "commander";
 import {
   type BloscpackOptions,
@@ -9,8 +5,6 @@ import {
   type ChecksumName,
   type CountOrFactor,
   compressBytes,
-  type ObjectInfo,
-  type PutSource,
   packBytes,
   type Reserve,
   SuperchunkError,
@@ -28,7 +22,7 @@ import {
   parseCountOrFactor,
   parseReserve,
 } from "../input/blosc-options.ts";
-import { type Input, openInput } from "../input/input.ts";
+import { type Input, openInput, UnnamedFile } from "../input/input.ts";
 import { closing } from "../input/opening.ts";
 import { formatRatio, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
@@ -148,41 +142,7 @@ function write(input: Input, out: string, options: BloscpackOptions): Promise<Bl
 }
 
 async function print(input: Input, options: BloscpackOptions, context: Context): Promise<undefined> {
-  const scratch = { store: new UnnamedFile(), key: `superchunk-${randomUUID()}.tmp` };
+  const store = new UnnamedFile("what stdout gets last", "write to a file instead of stdout");
+  const scratch = { store, key: "stdout" };
   for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
-}
-
-/** Holds one object in a file of the system that loses its name at once, so that nothing is left of it if this process is killed. */
-class UnnamedFile {
-  #file: FileHandle | undefined;
-
-  async put(key: string, source: PutSource): Promise<ObjectInfo> {
-    const path = this.describe(key);
-    const explain = (cause: NodeJS.ErrnoException): never => {
-      const advice = "name another folder in TMPDIR, or write to a file instead of stdout";
-      throw new SuperchunkError(
-        cause.code === "ENOSPC" ? "NO_SPACE" : "IO",
-        `superchunk holds here what stdout gets last, and cannot (${cause.code}); ${advice}`,
-        { path, found: `${cause.code}`, cause },
-      );
-    };
-    this.#file = await open(path, "wx+", 0o600).catch(explain);
-    await rm(path).catch(explain);
-    for await (const piece of source instanceof Uint8Array ? [source] : source)
-      await this.#file.appendFile(piece).catch(explain);
-    return { size: (await this.#file.stat()).size, version: key };
-  }
-
-  async getRange(_: string, { offset, length }: { offset: number; length: number }) {
-    const read = await this.#file?.read(new Uint8Array(length), 0, length, offset);
-    return read?.buffer.subarray(0, read.bytesRead);
-  }
-
-  async delete(): Promise<void> {
-    await this.#file?.close();
-  }
-
-  describe(key: string): string {
-    return join(tmpdir(), key);
-  }
 }

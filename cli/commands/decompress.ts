@@ -1,26 +1,22 @@
 /** `superchunk decompress`: like `blpk decompress`, for every dialect. */
 
-import { randomUUID } from "node:crypto";
-import { createWriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import {
   type BytesArchive,
   type DamageReport,
   encodeNpyHeader,
-  isSuperchunkError,
   type LongOptions,
+  type OpenAnyOptions,
+  open as openIn,
   type Readable,
   type ReadableArray,
   SuperchunkError,
 } from "../../src/index.ts";
-import { locateTarget, open } from "../../src/node/index.ts";
+import { locateTarget, open, threadsOf } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
+import { UnnamedFile } from "../input/input.ts";
 import { closing } from "../input/opening.ts";
 import { formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
@@ -51,22 +47,25 @@ Examples:
     )
     .action(async (file: string, out: string | undefined, options: DecompressOptions) => {
       const target = out ?? deriveOut(file);
-      if (file !== "-") return decompress(file, file, target, options, context);
-      const spooled = join(tmpdir(), `superchunk-${randomUUID()}.blp`);
-      try {
-        // Offsets point back and forth in the file, so it must be stored before it can be read.
-        await pipeline(context.io.stdin, createWriteStream(spooled, { flags: "wx", mode: 0o600 }), {
-          signal: context.signal,
-        });
-        await decompress(spooled, "stdin", target, options, context);
-      } catch (error) {
-        // The user does not know the temporary file, so the error names stdin.
-        if (!isSuperchunkError(error) || !error.details.path?.endsWith(basename(spooled))) throw error;
-        throw new SuperchunkError(error.code, error.summary, { ...error.details, path: "stdin" });
-      } finally {
-        await rm(spooled, { force: true });
-      }
+      const reports: DamageReport[] = [];
+      const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
+      const opened = file === "-" ? openStdin(settings, context) : open(file, settings);
+      await closing(await opened, (archive) =>
+        decompress(archive, file === "-" ? "stdin" : file, target, options, context),
+      ).finally(() => printDamage(reports, options.damaged, context));
     });
+}
+
+/** Offsets point back and forth in the file, so all of stdin must be stored before it can be read. */
+async function openStdin(settings: OpenAnyOptions, { io }: Context): Promise<Readable> {
+  const store = new UnnamedFile("stdin", "give a file instead of stdin");
+  try {
+    await store.put("stdin", io.stdin);
+    return await openIn(store, "stdin", { ...settings, ...threadsOf() });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 function deriveOut(file: string): string {
@@ -80,26 +79,22 @@ function deriveOut(file: string): string {
 }
 
 async function decompress(
-  file: string,
-  shown: string,
+  archive: Readable,
+  name: string,
   out: string,
   options: DecompressOptions,
   context: Context,
 ): Promise<void> {
-  const reports: DamageReport[] = [];
-  const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
-  await closing(await open(file, settings), async (archive) => {
-    const bytes = withBytes(archive, shown);
-    if (out === "-") {
-      for await (const piece of bytes.streamBytes({ signal: context.signal })) await context.out.bytes(piece);
-      return;
-    }
-    const { io, signal } = context;
-    await withProgress(io, "decompress", { name: shown }, (onProgress) =>
-      publish(bytes, out, options, { signal, onProgress }),
-    );
-    context.message(`${shown} -> ${out}, ${formatSize(bytes.nbytes)}`);
-  }).finally(() => printDamage(reports, options.damaged, context));
+  const { io, signal } = context;
+  const bytes = withBytes(archive, name);
+  if (out === "-") {
+    for await (const piece of bytes.streamBytes({ signal })) await context.out.bytes(piece);
+    return;
+  }
+  await withProgress(io, "decompress", { name }, (onProgress) =>
+    publish(bytes, out, options, { signal, onProgress }),
+  );
+  context.message(`${name} -> ${out}, ${formatSize(bytes.nbytes)}`);
 }
 
 function withBytes(archive: Readable, shown: string): ReadableArray | BytesArchive {

@@ -1,9 +1,20 @@
 /** Inputs of commands that write into an archive: a file or stdin, bytes or a `.npy` file. */
 
+import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Option } from "commander";
-import { type JsonInput, type NpyHeader, SuperchunkError } from "../../src/index.ts";
+import {
+  type ByteRange,
+  type JsonInput,
+  type NpyHeader,
+  type ObjectInfo,
+  type PutSource,
+  type ReadableStore,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { type CarryTarget, locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
@@ -101,4 +112,70 @@ export async function readWhole(name: string): Promise<Uint8Array> {
   const bytes = await closing(store, () => store.get(path));
   if (bytes !== undefined) return bytes;
   throw new SuperchunkError("NOT_FOUND", "no such file", { path: name });
+}
+
+/**
+ * Holds one object in a file of the system that loses its name at once, so that nothing is left of it if this process is killed. `held`
+ * and `advice` are for the message if that fails.
+ */
+export class UnnamedFile implements ReadableStore {
+  readonly #held: string;
+  readonly #advice: string;
+  #key: string | undefined;
+  #file: FileHandle | undefined;
+
+  constructor(held: string, advice: string) {
+    this.#held = held;
+    this.#advice = advice;
+  }
+
+  async put(key: string, source: PutSource): Promise<ObjectInfo> {
+    const path = join(tmpdir(), `superchunk-${randomUUID()}.tmp`);
+    const explain = (cause: NodeJS.ErrnoException): never => {
+      throw new SuperchunkError(
+        cause.code === "ENOSPC" ? "NO_SPACE" : "IO",
+        `superchunk holds ${this.#held} here, and cannot (${cause.code}); name another folder in TMPDIR, or ${this.#advice}`,
+        { path, found: `${cause.code}`, cause },
+      );
+    };
+    this.#file = await open(path, "wx+", 0o600).catch(explain);
+    await rm(path).catch(explain);
+    this.#key = key;
+    for await (const piece of source instanceof Uint8Array ? [source] : source)
+      await this.#file.appendFile(piece).catch(explain);
+    return { size: (await this.#file.stat()).size, version: key };
+  }
+
+  async stat(key: string): Promise<ObjectInfo | undefined> {
+    if (this.#file === undefined || key !== this.#key) return undefined;
+    return { size: (await this.#file.stat()).size, version: key };
+  }
+
+  async getRange(key: string, range: ByteRange): Promise<Uint8Array | undefined> {
+    const size = (await this.stat(key))?.size;
+    if (this.#file === undefined || size === undefined) return undefined;
+    const offset = "offset" in range ? range.offset : Math.max(0, size - range.suffixLength);
+    const length = "offset" in range ? range.length : range.suffixLength;
+    const room = new Uint8Array(Math.max(0, Math.min(length, size - offset)));
+    const { bytesRead } = await this.#file.read(room, 0, room.length, offset);
+    return room.subarray(0, bytesRead);
+  }
+
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.getRange(key, { offset: 0, length: Number.POSITIVE_INFINITY });
+  }
+
+  async *list(): AsyncGenerator<never> {}
+
+  delete(): Promise<void> {
+    return this.close();
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+  }
+
+  describe(key: string): string {
+    return key;
+  }
 }

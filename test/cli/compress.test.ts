@@ -1,5 +1,5 @@
 /** `compress` and `append`, on files that bloscpack and bcolz wrote, compared with what they would write. */
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { beforeEach, describe, expect, it, vi } from "vitest";
@@ -111,15 +111,35 @@ describe("compress", () => {
   it("holds what does not fit into memory in a file without a name, of which a kill leaves nothing", async () => {
     const data = Buffer.alloc(65 << 20, "bytes that do not repeat every page");
     const names: string[][] = [];
-    const { code, bytes } = await compressIn(folder, data, () => names.push(readdirSync(folder)));
+    const compressing = ["compress", "-", "-", "--clevel", "0"];
+    const { code, bytes } = await runIn(folder, compressing, data, () => names.push(readdirSync(folder)));
     expect(code).toBe(0);
     expect(names.flat()).toEqual([]);
     writeFileSync(at("a.blp"), bytes);
     expect((await runCli(["decompress", at("a.blp"), at("a")])).code).toBe(0);
     expect(readFileSync(at("a")).equals(data)).toBe(true);
-    const failed = await compressIn(at("missing"), data);
+    const failed = await runIn(at("missing"), compressing, data);
     expect(failed.code).toBe(1);
     expect(`${failed.bytes}`).toMatch(/missing.superchunk-.*ENOENT.*TMPDIR/);
+  });
+
+  it("decompress holds stdin in a file without a name too, and calls it stdin", async () => {
+    writeFileSync(at("a.txt"), TEXT);
+    await runCli(["compress", at("a.txt"), at("a.blp"), "-z", "1000"]);
+    const data = readFileSync(at("a.blp"));
+    const held = join(folder, "held");
+    mkdirSync(held);
+    const names: string[][] = [];
+    const done = await runIn(held, ["decompress", "-", "-"], data, () => names.push(readdirSync(held)));
+    expect([done.code, done.bytes.equals(TEXT)]).toEqual([0, true]);
+    expect([names.length > 1, names.flat()]).toEqual([true, []]);
+    data[data.length - 20] = 0xff ^ (data.at(-20) ?? 0);
+    const damaged = await runIn(held, ["decompress", "-", at("b.txt")], data);
+    expect([damaged.code, `${damaged.bytes}`]).toEqual([3, expect.stringMatching(/^superchunk: stdin: /)]);
+    expect(existsSync(at("b.txt"))).toBe(false);
+    const text = await runIn(held, ["decompress", "-", "-"], TEXT);
+    expect([text.code, `${text.bytes}`]).toEqual([1, expect.stringMatching(/^superchunk: stdin: /)]);
+    expect(readdirSync(held)).toEqual([]);
   });
 
   it("a .npy becomes an array and comes back unchanged; with --bytes it stays a file", async () => {
@@ -228,8 +248,8 @@ describe("append", () => {
   });
 });
 
-/** Compresses data to stdout with this folder for temporary files. `bytes` are those of both streams. */
-async function compressIn(TMPDIR: string, data: Buffer, onWrite?: () => void) {
+/** Runs a command on data in stdin with this folder for temporary files. `bytes` are those of both streams. */
+async function runIn(TMPDIR: string, argv: readonly string[], data: Buffer, onWrite?: () => void) {
   const pieces: Buffer[] = [];
   const sink = new Writable({
     write(piece: Buffer, _, done) {
@@ -245,7 +265,7 @@ async function compressIn(TMPDIR: string, data: Buffer, onWrite?: () => void) {
   try {
     const { signal } = new AbortController();
     const output = { stdin, stdout, stderr: stdout, signal, hasColour: false };
-    return { code: await run(["compress", "-", "-", "--clevel", "0"], output), bytes: Buffer.concat(pieces) };
+    return { code: await run(argv, output), bytes: Buffer.concat(pieces) };
   } finally {
     vi.unstubAllEnvs();
   }
