@@ -13,10 +13,11 @@ import {
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
-import { holeText } from "../input/damaged.ts";
+import { holeLines, printSome } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
 import { noteFailures, printFailures } from "../output/convert-report.ts";
+import { MOST_NAMES } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -74,7 +75,7 @@ export function addRepair(program: Command, context: Context): void {
       "after",
       `
 Saves every chunk whose header, checksum and payload are right. If rows would be
-lost, the command first writes nothing, lists every hole and exits with 3: add
+lost, the command first writes nothing, lists the holes and exits with 3: add
 --holes to say what to do with them. The exit code is 3 as well if rows, or
 anything else, are lost in the result. A repair in place keeps what it replaces
 in PATH/lost+found.
@@ -124,8 +125,12 @@ async function repair(
       });
       return;
     }
-    for (const problem of problems) context.message(`found: ${problem}`);
-    for (const loss of lost) context.message(`lost: ${loss}`);
+    printSome("found", problems, context);
+    // The holes come first among what is lost.
+    const { length } = report.holes;
+    const others = length > MOST_NAMES ? lost.slice(length) : lost;
+    if (others !== lost) printSome("lost", holeLines(report.holes), context);
+    printSome("lost", others, context);
     const filled = report.filled.reduce((sum, { from, to }) => sum + to - from, 0);
     if (filled > 0)
       context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);
@@ -145,7 +150,7 @@ async function repair(
   } catch (error) {
     const found = refusedHoles(error);
     if (found === undefined || json === true) throw error;
-    for (const hole of found.holes) context.message(`bad: ${holeText(hole)}`);
+    printSome("bad", holeLines(found.holes), context);
     context.message(`${path}: ${refusalText(found.holes, found.policies)}`);
     context.note(EXIT.damaged);
   }

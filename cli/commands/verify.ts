@@ -38,7 +38,7 @@ import { filesFromOption, readFilesFrom } from "../input/input.ts";
 import { allowOption, behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
-import { foldLine } from "../output/layout.ts";
+import { foldLine, MOST_NAMES } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -416,13 +416,28 @@ const NAMED = 5;
 function findingLines(findings: readonly Finding[]): string[] {
   const left = findings.filter(({ code }) => code === "LEFTOVER");
   const [first] = left;
-  if (first === undefined || left.length <= NAMED) return findings.map(findingLine);
+  if (first === undefined || left.length <= NAMED) return firstOfEach(findings);
   const names = left.slice(0, NAMED).map(({ path = "" }) => `    ${printable(path)}`);
   return [
-    ...findings.filter(({ code }) => code !== "LEFTOVER").map(findingLine),
+    ...firstOfEach(findings.filter(({ code }) => code !== "LEFTOVER")),
     `  ${first.severity} LEFTOVER: ${formatPlural(left.length, "object")} do not belong to the archive any more (left over from a trim, or another program's); --json names them all:`,
     ...names,
     `    and ${formatCount(left.length - NAMED)} more`,
+  ];
+}
+
+/** A line for each finding; of many with the same code, only the first. */
+function firstOfEach(findings: readonly Finding[]): string[] {
+  const counts = new Map<string, number>();
+  const shown = findings.filter(({ code }) => {
+    const count = (counts.get(code) ?? 0) + 1;
+    counts.set(code, count);
+    return count <= MOST_NAMES;
+  });
+  const more = [...counts].filter(([, count]) => count > MOST_NAMES);
+  return [
+    ...shown.map(findingLine),
+    ...more.map(([code, count]) => `  ${formatCount(count - MOST_NAMES)} more ${code}; --json lists all`),
   ];
 }
 

@@ -3,7 +3,8 @@ import { Option } from "commander";
 import type { DamageReport, Hole, OpenOptions } from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
-import { formatPlural } from "./units.ts";
+import { MOST_NAMES } from "../output/layout.ts";
+import { formatCount, formatPlural } from "./units.ts";
 
 /** What to do at a missing or damaged chunk. */
 export const DAMAGED = ["stop", "skip", "fill"] as const;
@@ -35,16 +36,43 @@ export function printDamage(
   const did = damaged === "fill" ? "filled" : "skipped";
   for (const { path, holes, lost } of reports) {
     context.note(EXIT.damaged);
-    for (const hole of holes) context.message(`${did}: ${holeText(hole)}`);
+    printSome(did, holeLines(holes), context, '"superchunk repair --dry-run --json" lists all');
     for (const loss of lost) context.message(`${path}: lost: ${loss}`);
     context.message(`${path}: ${formatPlural(holes.length, "chunk")} ${did}`);
   }
 }
 
-/** One line of a list of holes: chunk, rows, file, byte, reason. */
-export function holeText({ column, chunk, from, to, path, offset, code, reason }: Hole): string {
+/** Prints a line for each of these; of many, only the first. */
+export function printSome(
+  what: string,
+  lines: readonly string[],
+  context: Context,
+  all = "--json lists all",
+): void {
+  for (const line of lines.slice(0, MOST_NAMES)) context.message(`${what}: ${line}`);
+  const more = lines.length - MOST_NAMES;
+  if (more > 0) context.message(`${what}: ${formatCount(more)} more; ${all}`);
+}
+
+/** Lines of a list of holes. Of many, neighbours with the same code share one. */
+export function holeLines(holes: readonly Hole[]): string[] {
+  if (holes.length <= MOST_NAMES) return holes.map((hole) => holeText(hole));
+  const runs: { readonly first: Hole; last: Hole }[] = [];
+  for (const hole of holes) {
+    const run = runs.at(-1);
+    const isNext = run !== undefined && run.last.column === hole.column && run.last.chunk + 1 === hole.chunk;
+    if (isNext && run.last.code === hole.code) run.last = hole;
+    else runs.push({ first: hole, last: hole });
+  }
+  return runs.map(({ first, last }) => holeText(first, last));
+}
+
+/** One line for a hole, or for neighbours up to `last`: chunk, rows, file, byte, reason. */
+function holeText(hole: Hole, last = hole): string {
+  const { column, chunk, from, path, offset, code, reason } = hole;
   const place = offset === undefined ? path : `${path}, byte ${offset}`;
   const of = column === undefined ? "" : `column "${column}", `;
-  const rows = to - from === 1 ? `row ${from}` : `rows ${from} to ${to - 1}`;
-  return `${of}chunk ${chunk}, ${rows}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
+  const chunks = last === hole ? `chunk ${chunk}` : `chunks ${chunk} to ${last.chunk}`;
+  const rows = last.to - from === 1 ? `row ${from}` : `rows ${from} to ${last.to - 1}`;
+  return `${of}${chunks}, ${rows}${last === hole ? "" : "; the first"}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
 }

@@ -140,3 +140,30 @@ it("an interrupted repair leaves nothing of its copy", async () => {
   );
   expect(existsSync(into)).toBe(false);
 });
+
+it("of many holes, neighbours share a line, only the first are listed, and JSON has all", async () => {
+  writeFileSync(at("many.bin"), Float64Array.from({ length: 400 }));
+  const from = ["--from", at("many.bin"), "--dtype", "<f8", "--chunklen", "4"];
+  expect((await runCli(["create", at("many"), "--as", "carray", ...from])).code).toBe(0);
+  const gone = Array.from({ length: 100 }, (_, i) => i).filter((i) => i < 30 || (i < 90 && i % 2 === 1));
+  for (const chunk of gone) rmSync(at(`many/data/__${chunk}.blp`));
+  const run = `chunks 0 to 29, rows 0 to 119; the first: ${at("many/data/__0.blp")}`;
+  for (const [argv, word] of [
+    [["repair", at("many"), at("new")], "bad"],
+    [["repair", at("many"), "--dry-run"], "lost"],
+    [["cat", at("many"), "--damaged", "skip"], "skipped"],
+  ] as const) {
+    const { code, err } = await runCli(argv);
+    const lines = err.split("\n").filter((line) => line.includes(`${word}: `));
+    expect([code, lines.length]).toEqual([3, 21]);
+    expect(lines[0]).toContain(`${word}: ${run}`);
+    expect(lines[1]).toContain(`${word}: chunk 31, rows 124 to 127: `);
+    expect(lines[20]).toMatch(/: 11 more; .*--json"? lists all$/);
+    expect(err).toMatch(/60 chunks (?:are missing or damaged, with 240 rows|skipped)/);
+  }
+  const { holes, lost } = JSON.parse((await runCli(["repair", at("many"), "--dry-run", "--json"])).out);
+  expect([holes.length, lost.length]).toEqual([60, 60]);
+  const { out } = await runCli(["verify", at("many")]);
+  expect(out.match(/^ {2}error INCOMPLETE: /gm)).toHaveLength(20);
+  expect(out).toContain("\n  40 more INCOMPLETE; --json lists all\n");
+});

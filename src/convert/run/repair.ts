@@ -59,7 +59,7 @@ export interface RepairReport {
   readonly rows: number;
   /** Problems found, as text, in order. */
   readonly problems: readonly string[];
-  /** What is lost, as text. */
+  /** What is lost, as text: the holes first. */
   readonly lost: readonly string[];
   /** Number of intact chunks. */
   readonly whole: number;
