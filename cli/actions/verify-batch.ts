@@ -173,7 +173,8 @@ function stampOf(path: string): string | undefined {
   if (own === undefined) return path === dirname(path) ? undefined : stampOf(dirname(path));
   const files = own.isFile() ? [own] : below.filter((each) => each.isFile());
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  return `${files.length} files, ${bytes} bytes, ${new Date(Math.max(0, ...files.map(({ ctimeMs }) => ctimeMs))).toISOString()}`;
+  const last = files.reduce((latest, { ctimeMs }) => Math.max(latest, ctimeMs), 0);
+  return `${files.length} files, ${bytes} bytes, ${new Date(last).toISOString()}`;
 }
 
 /** The path and everything below it; empty if it does not exist, like a node inside of a file. */

@@ -36,9 +36,8 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   rows.push(...attributeRows(facts));
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
-  if (facts.columns !== null && facts.columns.length > 0)
-    lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal));
-  return lines;
+  if (facts.columns === null || facts.columns.length === 0) return lines;
+  return [...lines, "", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal)];
 }
 
 /** The lines of `info PATH` for a damaged file whose header is intact. A member of it is -1 if it does not say. */

@@ -7,7 +7,7 @@
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
-import { isEqual } from "../bytes/arrays.ts";
+import { isEqual, pushAll } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import { parseJson } from "../format/json.ts";
@@ -64,7 +64,7 @@ export async function verifyLink(
     const recorded = new Map(record.files.map((file) => [file.path, file]));
     for (const shard of linked.shards) {
       signal.throwIfAborted();
-      findings.push(...(await checkShard(site, record, shard, recorded.get(shard.path), signal)));
+      pushAll(findings, await checkShard(site, record, shard, recorded.get(shard.path), signal));
     }
     for await (const { text, path } of unlikeDocuments(target, linked.documents, signal))
       findings.push({ severity: "error", code: "LINK", message: `${text}; ${REPAIR}`, path });

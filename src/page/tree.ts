@@ -65,7 +65,7 @@ export class Tree {
   }
 
   add(entries: readonly Entry[]): void {
-    this.#items.push(...entries.map((entry) => ({ entry, error: entry.error })));
+    for (const entry of entries) this.#items.push({ entry, error: entry.error });
     this.#draw();
   }
 

@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { ArchiveFacts, ChunkFacts } from "../../cli/output/archive-facts.ts";
+import { infoLines } from "../../cli/output/archive-text.ts";
 import { foldLine } from "../../cli/output/layout.ts";
 import { textWidth } from "../../cli/output/text-width.ts";
 import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
@@ -92,4 +94,14 @@ it("a line is folded only if it is too wide", () => {
   expect(foldLine("ab", "cd", 3, 6)).toEqual(["ab  cd"]);
   expect(foldLine("ab", "cd", 3, 5)).toEqual(["ab", "   cd"]);
   expect(foldLine("ab", "cd", 3)).toEqual(["ab  cd"]);
+});
+
+it("info takes more columns than a call can have arguments", () => {
+  const chunks = { nchunks: 0, cname: undefined } as unknown as ChunkFacts;
+  const column = { dtype: "<i4", shape: [0], chunks, nbytes: 0, cbytes: 0, ratio: null };
+  const columns = Array.from({ length: 150_000 }, (_, i) => ({ ...column, name: `c${i}` }));
+  const facts = { path: "t", kind: "table", dialect: "ctable", dtype: null, shape: [0], chunks: null };
+  const sizes = { nbytes: 0, cbytes: 0, ratio: null, fillValue: null, attrs: {}, warnings: [] };
+  const lines = infoLines({ ...facts, ...sizes, columns } as unknown as ArchiveFacts);
+  expect(lines.slice(-2)).toEqual([expect.stringMatching(/^c149998 /), expect.stringMatching(/^c149999 /)]);
 });

@@ -5,7 +5,7 @@
  */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, pushAll } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -203,7 +203,7 @@ function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefi
   for (const { archive, dtype, shape, uneven } of parts) {
     if (uneven !== undefined) {
       if (uneven.lengths === undefined) return undefined;
-      lengths.push(...uneven.lengths);
+      pushAll(lengths, uneven.lengths);
       continue;
     }
     const { nbytes, nchunks, chunkBytes } = archive;
