@@ -76,7 +76,8 @@ export function addVirtualize(program: Command, context: Context): void {
       `
 Nothing is copied from the archives except short last chunks, which are padded.
 Readers need the archives where they are now. The last lines of the output show
-how to open the result. Damaged archives are reported and left out.
+how to open the result. Of several archives, damaged and missing ones are
+reported and left out.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk

@@ -31,6 +31,8 @@ interface EntryOptions {
   readonly isOther?: ((error: unknown) => boolean) | undefined;
   /** How sets of references are opened; if absent, they are not looked for. */
   readonly sets?: OpenPathOptions | undefined;
+  /** True if there are other paths, which have their own names below the root. */
+  readonly isAmong?: boolean | undefined;
 }
 
 /**
@@ -40,7 +42,7 @@ interface EntryOptions {
 export async function locateEntries(
   paths: readonly string[],
   { signal, openPlace }: Pick<OpenOptions, "signal" | "openPlace">,
-  { isOther, sets }: EntryOptions = {},
+  { isOther, sets, isAmong = paths.length > 1 }: EntryOptions = {},
 ): Promise<ServedEntries> {
   const stores: { close?(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
@@ -87,9 +89,9 @@ export async function locateEntries(
       if (isOther?.(error) === true) return undefined;
       throw error;
     });
-    places.push({ name: paths.length === 1 && found !== undefined ? "" : name, store, path });
+    places.push({ name: isAmong || found === undefined ? name : "", store, path });
     for (const entry of found ?? [])
-      entries.push(paths.length === 1 ? entry : { ...entry, node: `${name}/${entry.node}` });
+      entries.push(!isAmong ? entry : { ...entry, node: `${name}/${entry.node}` });
   };
   try {
     for (const typed of paths) await add(typed);

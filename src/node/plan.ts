@@ -324,7 +324,9 @@ function workOf(
           const onFound: VirtualizeOptions["onFound"] = (all) => {
             for (const { path } of all) found.add(path);
           };
-          const how = { ...settings, ...again, to, signal, onFound };
+          // A path that is gone is a failure of its own.
+          const onFailure: VirtualizeOptions["onFailure"] = ({ path }) => found.add(path);
+          const how = { ...settings, ...again, to, signal, onFound, onFailure };
           const written = await virtualizeListed(made.from, made.to, how, async (source) => {
             const key = keyOf(numbers.get(source) ?? -1);
             const bytes = await store.get(key, { signal });

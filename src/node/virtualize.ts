@@ -36,6 +36,7 @@ import {
   isRemote,
   locate,
   locateTarget,
+  nameOf,
 } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
@@ -119,24 +120,27 @@ export async function virtualizeListed(
   options: VirtualizeOptions,
   listedOf?: ListedOf,
 ): Promise<VirtualizeResult> {
-  const paths = typeof sources === "string" ? [sources] : sources;
+  const failures: FailedArchive[] = [];
+  const note = (failure: FailedArchive): void => {
+    failures.push(failure);
+    options.onFailure?.(failure);
+  };
+  const named = typeof sources === "string" ? [sources] : sources;
+  const paths = named.length > 1 && options.concat !== true ? await existingOf(named, note) : named;
   const held = await openHeld(paths, options.signal);
   const others = paths.filter((path) => !held.some(({ typed }) => typed === path));
   const openPlace = placeOpener({ allow: options.allow });
   const closeHeld = async (): Promise<void> => {
     for (const { root } of held) await root.close();
   };
-  const finding = locateEntries(others, { signal: options.signal, openPlace });
+  const access = { signal: options.signal, openPlace };
+  const finding = locateEntries(others, access, { isAmong: named.length > 1 });
   const located = await closeOnFailure({ close: closeHeld }, finding);
   const entries = [...held, ...located.entries];
   const opened: Archive[] = [];
   const referred: ReferredSource[] = [];
-  const failures: FailedArchive[] = [];
-  const note = (failure: FailedArchive): void => {
-    failures.push(failure);
-    options.onFailure?.(failure);
-  };
-  const onFailure = entries.length > 1 && options.concat !== true ? note : undefined;
+  const isAlone = options.concat === true || entries.length + failures.length === 1;
+  const onFailure = isAlone ? undefined : note;
   const onLeft = (plan: ReferencePlan): void => {
     for (const { node, source, error } of plan.left ?? []) note({ path: source, node, ...failureOf(error) });
   };
@@ -145,7 +149,7 @@ export async function virtualizeListed(
     const { containers: given, to = "icechunk", zarrFormat } = options;
     const containers = typeof given === "string" ? await readContainers(given) : given;
     const nodes: string[] = [];
-    const planning = { ...options, listedOf, onFailure };
+    const planning = { ...options, listedOf, onFailure, isAlone };
     const plans = noteNodes(planAll(entries, planning, { opened, sources: referred }), nodes, onLeft);
     const isUpdate = options.update === true && to !== "icechunk" && containers === undefined;
     const kept = isUpdate ? await listContainers(destination) : [];
@@ -176,6 +180,27 @@ export async function virtualizeListed(
     await closeHeld();
     await located.close();
   }
+}
+
+/** The paths that exist; the others are reported. Throws `NOT_FOUND` if none exists. */
+async function existingOf(
+  paths: readonly string[],
+  onMissing: (failure: FailedArchive) => void,
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  let first: unknown;
+  for (const path of paths) {
+    try {
+      await (await locate(path)).store.close?.();
+      found.push(path);
+    } catch (error) {
+      if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+      first ??= error;
+      onMissing({ path, node: nameOf(path), ...failureOf(error) });
+    }
+  }
+  if (found.length === 0) throw first;
+  return found;
 }
 
 /** Passes plans on, and notes the paths of their arrays. */
@@ -231,10 +256,10 @@ const JOBS = 4;
 
 async function* planAll(
   entries: readonly (ViewEntry | HeldEntry)[],
-  options: VirtualizeOptions & { readonly listedOf: ListedOf | undefined },
+  options: VirtualizeOptions & { readonly listedOf: ListedOf | undefined; readonly isAlone: boolean },
   { opened, sources }: { readonly opened: Archive[]; readonly sources: ReferredSource[] },
 ): AsyncGenerator<ReferencePlan> {
-  const { concat, shards, jobs = JOBS, listedOf, onFailure } = options;
+  const { concat, shards, jobs = JOBS, listedOf, onFailure, isAlone } = options;
   const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
   const settings: PlanOptions = {
     rectilinear,
@@ -245,13 +270,12 @@ async function* planAll(
     columns,
     signal,
     encoder: encoderOf(),
-    isMember: entries.length > 1 && concat !== true,
+    isMember: !isAlone,
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];
   const plan = async (entry: ViewEntry | HeldEntry): Promise<ReferencePlan | FailedArchive> => {
     try {
-      const isAlone = entries.length === 1 || concat === true;
       if ("root" in entry) {
         const own = isAlone ? nodeOfHeld(only ?? entry) : entry.node;
         return await planHdf5References(entry.root, { ...settings, node: own });

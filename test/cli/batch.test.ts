@@ -286,6 +286,39 @@ describe("lists of sources", () => {
     expect(existsSync(join(folder, "none.zarr"))).toBe(false);
   });
 
+  test("virtualize names a missing path, and refers to the others, under the same names", async () => {
+    const folder = temporaryFolder();
+    const list = join(folder, "list");
+    const below = join(corpus, "bloscpack-3");
+    const report = join(folder, "report.json");
+    const refsOf = (refs: string): string[] =>
+      Object.keys((JSON.parse(readFileSync(join(folder, refs), "utf8")) as { refs: object }).refs);
+    for (const [paths, keys] of [
+      [[...names.map((name) => join(below, name)), join(folder, "gone")], names],
+      [[below, join(folder, "gone")], names.map((name) => `bloscpack-3/${name}`)],
+    ] as const) {
+      writeFileSync(list, paths.join("\n"));
+      const into = join(folder, "refs.json");
+      const argv = ["virtualize", "--files-from", list, into, "--report", report, "--overwrite"];
+      const { code, err } = await runCli(argv);
+      expect([code, err]).toEqual([1, expect.stringContaining("gone: no such file or folder (NOT_FOUND)")]);
+      expect(refsOf("refs.json")).toEqual(expect.arrayContaining(keys.map((name) => `${name}/zarr.json`)));
+      const { archives } = JSON.parse(readFileSync(report, "utf8")) as {
+        archives: { path: string; status: string }[];
+      };
+      const failed = archives.filter(({ status }) => status === "failed");
+      expect(failed.map(({ path }) => path)).toContain(join(folder, "gone"));
+    }
+    for (const refused of [
+      ["--files-from", list, "--concat"],
+      [join(folder, "gone"), join(folder, "too")],
+    ]) {
+      const { code, err } = await runCli(["virtualize", ...refused, join(folder, "none.json")]);
+      expect([code, err]).toEqual([1, expect.stringContaining("gone: no such file or folder\n")]);
+    }
+    expect(existsSync(join(folder, "none.json"))).toBe(false);
+  });
+
   test("virtualize takes them", async () => {
     const refs = join(temporaryFolder(), "refs.json");
     const { code, out, err } = await runCli(["virtualize", "--files-from", listOf(), refs, "--jobs", "2"]);
