@@ -410,24 +410,8 @@ function verdictOf({ report, error }: Outcome): string {
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }
 
-/** Most objects that do not belong to an archive to name; more are reported in one line. */
-const NAMED = 5;
-
-function findingLines(findings: readonly Finding[]): string[] {
-  const left = findings.filter(({ code }) => code === "LEFTOVER");
-  const [first] = left;
-  if (first === undefined || left.length <= NAMED) return firstOfEach(findings);
-  const names = left.slice(0, NAMED).map(({ path = "" }) => `    ${printable(path)}`);
-  return [
-    ...firstOfEach(findings.filter(({ code }) => code !== "LEFTOVER")),
-    `  ${first.severity} LEFTOVER: ${formatPlural(left.length, "object")} do not belong to the archive any more (left over from a trim, or another program's); --json names them all:`,
-    ...names,
-    `    and ${formatCount(left.length - NAMED)} more`,
-  ];
-}
-
 /** A line for each finding; of many with the same code, only the first. */
-function firstOfEach(findings: readonly Finding[]): string[] {
+function findingLines(findings: readonly Finding[]): string[] {
   const counts = new Map<string, number>();
   const shown = findings.filter(({ code }) => {
     const count = (counts.get(code) ?? 0) + 1;

@@ -28,11 +28,10 @@ it("if there are many, they are counted, the first are named, and JSON lists all
   const { code, out } = await runCli(["verify", at("a")]);
   expect(code).toBe(0);
   const lines = out.trimEnd().split("\n");
-  expect(lines).toHaveLength(9);
-  expect(lines[1]).toContain("warning LEFTOVER: 1,200 objects do not belong to the archive any more");
-  for (const line of lines.slice(2, 7)) expect(line).toMatch(/data.__\d+\.blp$/);
-  expect(lines[7]).toBe("    and 1,195 more");
-  expect(lines[8]).toContain("1,200 warnings");
+  expect(lines).toHaveLength(23);
+  for (const line of lines.slice(1, 21)) expect(line).toMatch(/^ {2}warning LEFTOVER: .*data.__\d+\.blp/);
+  expect(lines[21]).toBe("  1,180 more LEFTOVER; --json lists all");
+  expect(lines[22]).toContain("1,200 warnings");
   const { archives } = JSON.parse((await runCli(["verify", at("a"), "--json"])).out);
   expect(archives[0].findings).toHaveLength(1200);
 });
