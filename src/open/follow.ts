@@ -1,8 +1,10 @@
 /** Follows an array that a writer appends to, and yields its rows as they arrive. Must not know formats. */
 
 import type { ReadableArray } from "../archive/kinds/types.ts";
-import { elementsOf } from "../bytes/arrays.ts";
+import { elementsOf, isEqual } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
+import { stringifyJson } from "../format/json.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { pause } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
@@ -19,11 +21,15 @@ export interface FollowOptions extends StoreOptions {
 
 /** Approximate bytes of a slice, if many rows are available. */
 const SLICE_BYTES = 4 << 20;
+/** Looks in a row that may fail because a writer is replacing files, and the milliseconds between them. */
+const MAX_FAILURES = 20;
+const SOON = 50;
 
 /**
  * The rows of an array in order, in slices of whole rows, and then appended rows as they are committed. Ends when the signal is
  * aborted. `reopen` opens the array again if it cannot refresh itself.
- * @throws BAD_ARGUMENT for an array without dimensions; STALE if yielded rows are cut off; and the codes of reading
+ * @throws BAD_ARGUMENT for an array without dimensions; STALE if yielded rows are cut off, the last of them changed, or another array
+ * took the place; and the codes of reading
  */
 export async function* followRows<Types extends ValueTypes>(
   array: ReadableArray<Types>,
@@ -36,39 +42,83 @@ export async function* followRows<Types extends ValueTypes>(
     throw badArgument("interval", interval, "milliseconds, 0 or more");
   if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from row", from, "0 or more");
   if (array.shape.length === 0) throw badArgument("follow", "an array without dimensions", "one with rows");
+  const items = itemsOf(array);
   let current = array;
   let next = from;
+  let last: Uint8Array | undefined;
+  let failures = 0;
   const isOver = (): boolean => signal?.aborted === true;
   try {
-    while (!isOver()) {
-      const [rows = 0, ...rowShape] = current.shape;
-      if (rows < next && next > from)
-        throw new SuperchunkError(
-          "STALE",
-          `${next} rows were read, but the array has ${rows} now: its writer cut rows off`,
-          { path: array.store.describe(array.path), field: "shape", expected: next, found: rows },
-        );
-      const rowBytes = Math.max(1, elementsOf(rowShape) * current.dtype.itemSize);
-      const step = Math.max(1, Math.floor(SLICE_BYTES / rowBytes));
+    for (let looks = 0; !isOver(); looks++) {
+      let lost: SuperchunkError | undefined;
       try {
-        while (next < rows) {
+        if (looks > 0) current = await moveOn(array, current, reopen);
+        const [rows = 0, ...rowShape] = current.shape;
+        const rowBytes = Math.max(1, elementsOf(rowShape) * current.dtype.itemSize);
+        const step = Math.max(1, Math.floor(SLICE_BYTES / rowBytes));
+        lost = await findLoss(current, { items, last, next }, signal);
+        while (next < rows && lost === undefined) {
           const stop = Math.min(rows, next + step);
           const part = await current.get([slice(next, stop)], { signal });
+          last = await current.getBytes([slice(stop - 1, stop)], { signal });
           next = stop;
           yield part as ArraySlice<Types>; // a slice of rows is never a single value
         }
+        failures = 0;
       } catch (error) {
-        // The writer replaced what was being read: open the array again.
-        if (!isSuperchunkError(error, "STALE")) throw error;
+        if (++failures > MAX_FAILURES || !mayPass(error)) throw error;
       }
-      await pause(interval, signal);
-      if (!isOver()) current = await moveOn(array, current, reopen);
+      if (lost !== undefined) throw lost;
+      await pause(failures > 0 ? SOON : interval, signal);
     }
   } catch (error) {
     if (!isOver()) throw error;
   } finally {
     if (current !== array) await current.close();
   }
+}
+
+/**
+ * The error if rows up to `next` were yielded, and are not there any more. Only arrays of superchunks count their commits, so the last row is
+ * compared: a writer may cut rows off and append as many before the next look.
+ */
+async function findLoss(
+  current: ReadableArray,
+  yielded: { readonly items: string; readonly last: Uint8Array | undefined; readonly next: number },
+  signal: AbortSignal | undefined,
+): Promise<SuperchunkError | undefined> {
+  const { items, last, next } = yielded;
+  const path = current.store.describe(current.path);
+  const stale = (what: string, field: string, expected: unknown, found: unknown): SuperchunkError =>
+    new SuperchunkError("STALE", what, { path, field, expected, found });
+  const found = itemsOf(current);
+  if (items !== found) return stale("another array has taken its place", "dtype", items, found);
+  const [rows = 0] = current.shape;
+  if (last === undefined || rows === next) return undefined;
+  if (rows < next)
+    return stale(
+      `${next} rows were read, but the array has ${rows} now: its writer cut rows off`,
+      "shape",
+      next,
+      rows,
+    );
+  if (isEqual(last, await current.getBytes([slice(next - 1, next)], { signal }))) return undefined;
+  return stale(
+    `row ${next - 1} has changed since it was read: its writer set it, or cut rows off and appended others`,
+    "values",
+    next,
+    rows,
+  );
+}
+
+/** The dtype and the shape of a row. */
+function itemsOf({ dtype, shape }: ReadableArray): string {
+  return stringifyJson([formatDType(dtype), shape.slice(1)]);
+}
+
+/** True for an error that goes away if a writer is replacing files. Some programs write into the files that others read. */
+function mayPass(error: unknown): boolean {
+  return isSuperchunkError(error) && (error.code === "STALE" || error.isDamage);
 }
 
 /** The array in its current state. */

@@ -137,7 +137,8 @@ export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArr
   /**
    * Yields the rows in order, in slices of whole rows, and then the rows that a writer appends, as they are committed: for arrays of
    * superchunks, carrays, Bloscpack files and Zarr arrays. Polls every `interval` milliseconds, and ends when `signal` is aborted.
-   * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were yielded are cut off; the codes of reading
+   * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were yielded are cut off, the last of them has changed,
+   * or another array has taken the place; the codes of reading
    */
   follow(options?: FollowOptions): AsyncGenerator<ArraySlice<Types>>;
 };

@@ -6,6 +6,8 @@ import type { CreateOptions } from "../../src/edit/options.ts";
 import * as node from "../../src/node/index.ts";
 import { openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { removeTree } from "../../src/store/tree.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { temporaryFolder } from "../folder.ts";
 
 const FORMATS: readonly [string, CreateOptions][] = [
@@ -65,6 +67,54 @@ test("cutting off rows that were already delivered is an error", async () => {
   await writer.close();
   await expect(following.next()).rejects.toMatchObject({ code: "STALE" });
   await expect(array.follow({ from: -1 }).next()).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test.each(FORMATS)(
+  "%s: rows cut off and as many appended between two looks are an error",
+  async (_, options) => {
+    const store = new MemoryStore();
+    await (await create(store, "a", { ...options, dtype: "<i4", data: [1, 2, 3] })).close();
+    const array = await openArray(store, "a");
+    const following = array.follow({ interval: 1 });
+    await following.next();
+    const writer = await edit(store, "a");
+    await writer.resize(1);
+    await writer.append([20, 30, 40]);
+    await writer.close();
+    await expect(following.next()).rejects.toMatchObject({ code: "STALE", details: { field: "values" } });
+  },
+);
+
+test.each(FORMATS)("%s: another array in its place is an error", async (_, options) => {
+  const store = new MemoryStore();
+  await (await create(store, "a", { ...options, dtype: "<i4", data: [1, 2, 3] })).close();
+  const array = await openArray(store, "a");
+  const following = array.follow({ interval: 1 });
+  await following.next();
+  await removeTree(store, "a");
+  await store.delete("a");
+  await (await create(store, "a", { ...options, dtype: "<i8", data: [1, 2, 3, 4] })).close();
+  await expect(following.next()).rejects.toMatchObject({ code: "STALE", details: { field: "dtype" } });
+});
+
+test("a file that another program is writing is read again until it is whole; damage that stays is an error", async () => {
+  const inner = new MemoryStore();
+  await (await create(inner, "a", { format: "bcolz", dtype: "<i4", data: [1, 2, 3] })).close();
+  let torn = 0;
+  const store = interceptStore(inner, {
+    onCall: <T>({ key }: { key: string }, proceed: () => Promise<T>) =>
+      key === "a/meta/sizes" && torn-- > 0 ? Promise.resolve(new Uint8Array(0) as T) : proceed(),
+  });
+  const array = await openArray(store, "a", { dtype: "int32" });
+  const following = array.follow({ interval: 1 });
+  await following.next();
+  const writer = await edit(inner, "a");
+  await writer.append([4, 5]);
+  await writer.close();
+  torn = 3;
+  expect((await following.next()).value?.data).toEqual(Int32Array.of(4, 5));
+  torn = 1000;
+  await expect(following.next()).rejects.toMatchObject({ code: "TRUNCATED" });
 });
 
 test("everything that is opened, and every store, can be closed by `await using`", async () => {
