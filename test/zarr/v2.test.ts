@@ -137,3 +137,13 @@ test("a group with consolidated metadata lists its members where nothing can be 
     details: { path: store.describe("z/.zmetadata"), field: "zarr_consolidated_format", found: 2 },
   });
 });
+
+test("[FH-08] zeros are stored if there is no fill value, because other programs read anything where no chunk is", async () => {
+  const store = new MemoryStore();
+  await store.put("a/.zarray", json({ ...base, fill_value: null }));
+  const array = await openZarrWriter(store, "a");
+  await array.set(null, 7);
+  await array.set(null, 0, { writeEmptyChunks: false });
+  for (const name of ["0.0", "0.1", "1.0", "1.1"])
+    expect(await store.get(`a/${name}`)).toEqual(new Uint8Array(12));
+});

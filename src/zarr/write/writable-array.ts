@@ -160,9 +160,11 @@ export class WritableZarrArray extends ZarrArray {
 
   /** Returns the settings for encoding the chunks of this array. */
   encodeSettings(options: WriteSettings = {}): ChunkEncoding {
+    const { writeEmptyChunks = this.#settings.writeEmptyChunks ?? false } = options;
     return {
       fill: this.storedFill,
-      writeEmptyChunks: options.writeEmptyChunks ?? this.#settings.writeEmptyChunks ?? false,
+      // Without a fill value (version 2), other programs read anything where a chunk is not stored.
+      writeEmptyChunks: writeEmptyChunks || this.fillValue === null,
       chunkOrder: options.chunkOrder ?? this.#settings.chunkOrder ?? "row-major",
       encoder: options.encoder ?? this.#settings.encoder,
     };
