@@ -1,7 +1,7 @@
-import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { expect, test } from "vitest";
-import { compileModules, readExamples, runModule } from "./examples.ts";
+import { compileModules, readExamples, runCommand, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -92,3 +92,63 @@ test("the code about arrays in several places runs, and reads back what it wrote
     process.chdir(before);
   }
 });
+
+test("the JSON of commands has no members that docs/command.md does not list", async () => {
+  const page = readFileSync(join(repositoryRoot, "docs", "command.md"), "utf8");
+  const rows = [...page.slice(page.indexOf("## JSON")).matchAll(/^\| `(\w+)` \| (.*) \|$/gm)];
+  const listed = new Map(
+    rows.map(([, command = "", members = ""]) => [
+      command,
+      new Set(Array.from(members.matchAll(/`(\w+)`/g), ([, name]) => name)),
+    ]),
+  );
+  const folder = makeFolder();
+  writeFileSync(join(folder, "rows.raw"), new Uint8Array(Float64Array.of(1, 2, 3).buffer));
+  writeFileSync(join(folder, "closes.csv"), "close\n1\n2\n");
+  const commands = [
+    "create array --dtype <f8 --shape 4000 --zarr",
+    "create table --as ctable --from closes.csv",
+    ...["append array rows.raw", "resize array 3000", "resize array 2000 --dry-run", "attrs array --set x=1"],
+    ...[
+      "set array --slice 0:2 --value 5",
+      "delete array --rows 0:2",
+      "compact array",
+      "compact array --dry-run",
+    ],
+    ...[
+      "info array",
+      "info daily_equities.bcolz",
+      "ls .",
+      "ls . --missing",
+      "columns table --rename close=last",
+    ],
+    ...["chunks daily_equities.bcolz", "chunks array", "verify array", "repair daily_equities.bcolz copy"],
+    ...["convert daily_equities.bcolz daily.zarr", "convert daily.zarr back --to bcolz"],
+    ...[
+      "convert daily_equities.bcolz daily.parquet",
+      "convert daily_equities.bcolz old --to zarr3-transformer",
+    ],
+    ...["info daily.zarr", "chunks daily.zarr/close", "place array"],
+  ];
+  const seen = new Set<string>();
+  const wrong: string[] = [];
+  for (const words of commands) {
+    const { code, out } = await runCommand(`${words} --json`, folder);
+    expect([words, code]).toEqual([words, 0]);
+    const [command = ""] = words.split(" ");
+    seen.add(command);
+    for (const name of membersOf(JSON.parse(out)))
+      if (listed.get(command)?.has(name) !== true) wrong.push(`${command}: ${name}`);
+  }
+  expect([...listed.keys()].filter((command) => !seen.has(command))).toEqual([]);
+  expect([...new Set(wrong)]).toEqual([]);
+});
+
+/** Names of the members of JSON, in lists and objects too, except of objects with names of the user or counts. */
+function membersOf(json: unknown): readonly string[] {
+  if (Array.isArray(json)) return json.flatMap(membersOf);
+  if (typeof json !== "object" || json === null) return [];
+  return Object.entries(json).flatMap(([name, value]) =>
+    ["attrs", "set", "totals"].includes(name) ? [name] : [name, ...membersOf(value)],
+  );
+}
