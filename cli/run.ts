@@ -11,7 +11,7 @@ import { readVersion } from "./version.ts";
 
 const EXIT_CODES = `
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves
-or their checksums, 130 interrupted.
+or their checksums, 130 or 143 interrupted.
 
 PATH is a file, a folder, or an address: http(s)://, s3://, gs://, az://.
 Results go to stdout, messages and progress to stderr. With --json an error is

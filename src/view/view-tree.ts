@@ -60,7 +60,7 @@ export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions 
 }
 
 /**
- * Shows an archive, or many (`findViewEntries`), as Zarr v3: {@link zarrView}, {@link zarrTreeView}. A function that opens the archive,
+ * Shows an archive, or many (`findViewEntries`), as a store of Zarr v3 for zarrita. A function that opens the archive,
  * `(options) => open(store, path, options)`, is called for the first key. Of a table, only the columns that are read are then opened.
  */
 export function viewOf(

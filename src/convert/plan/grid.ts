@@ -146,7 +146,7 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
 }
 
 export interface ShardSizing {
-  /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}); of a Parquet file with `partition: "rows"` (default 512 MiB). */
+  /** Most uncompressed bytes of a shard, always whole chunks (default 128 MiB); of a Parquet file with `partition: "rows"` (default 512 MiB). */
   readonly shardSize?: number | undefined;
   /** Most chunks in a shard; overrides `shardSize`. */
   readonly chunksPerShard?: number | undefined;

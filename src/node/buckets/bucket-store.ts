@@ -35,7 +35,7 @@ const PARTS_OF_A_SIZE = 1200;
 /** Parts under way at a time. */
 const PARTS_AT_ONCE = 4;
 
-/** Where a {@link BucketStore} is. */
+/** Where the objects of a store are in a bucket. */
 interface BucketPlace {
   readonly bucket: string;
   /** Prefix of all keys, without a final `/`; default none. */

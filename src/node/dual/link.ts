@@ -31,8 +31,8 @@ export interface LinkPathOptions extends LinkOptions, LockOptions {
  * Makes the archive at a path a Zarr v3 array (a table: a group) in place: in an array's own folder, or for a single file in the folder
  * `destination`. Completes an interrupted link, and repairs a damaged one.
  *
- * @throws BAD_ARGUMENT if a destination is missing or not allowed; CONFLICT if a writer holds the archive; and the errors of
- * {@link linkArchive}
+ * @throws BAD_ARGUMENT if a destination is missing or not allowed; UNSUPPORTED for what cannot be a shard, with the reason; CONFLICT if a
+ * writer holds the archive, an object is in the way, or a data file has other names; READ_ONLY, NO_SPACE, IO; the codes of damage
  */
 export async function link(
   path: string,
@@ -193,7 +193,7 @@ function isZarrDocument(found: unknown): boolean {
 /**
  * Undoes {@link link} at the folder of the Zarr array.
  *
- * @throws NOT_FOUND if nothing is linked, and the errors of {@link unlinkArchive}
+ * @throws NOT_FOUND if nothing is linked; CONFLICT if a data file has other names; READ_ONLY, IO; BAD_FIELD if the record is damaged
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
   refuseAddress(path);

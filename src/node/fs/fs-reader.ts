@@ -45,7 +45,7 @@ import {
 import { isTemporary } from "./fs-write.ts";
 import { HEAD_FACTS, type HeadJob, type HeadReply, OTHER, readHeads } from "./head-reads.ts";
 
-/** Options of a {@link FolderReader} and of a `FileStore`. */
+/** Options of a `FileStore`. */
 export interface FileStoreOptions {
   /** Files kept open for reading, from 0; default 64. */
   readonly maxOpenFiles?: number;

@@ -37,7 +37,7 @@ export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onF
   readonly format?: ReferenceFormat | undefined;
   /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
   readonly containers?: Iterable<Container> | undefined;
-  /** Container of the common folder, if none are passed (default: {@link defaultContainer}). */
+  /** Container of the common folder, if none are passed (default: named after its kind of store; anonymous, except for local files). */
   readonly containerFor?: ((folder: string) => Container) | undefined;
   /** Opens containers to read the result back; undefined skips that. */
   readonly openContainer?: OpenContainer | undefined;

@@ -19,7 +19,7 @@ import { ZarrArray } from "./array.ts";
 import { type GroupAccess, ZarrGroup } from "./group.ts";
 import type { ReadSettings } from "./leaf.ts";
 
-/** Options of {@link openZarr}. */
+/** Options of opening a Zarr array or group. */
 export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
   /** Dialect of the nodes, if a store shows another format as Zarr. */

@@ -40,7 +40,7 @@ export interface ZarrSpecification {
   readonly separator?: "/" | "." | undefined;
 }
 
-/** Options of {@link createZarr}. */
+/** Options of creating a Zarr array. */
 export interface CreateZarrOptions extends OpenZarrOptions, WriteSettings {}
 
 /** The document of a new array. Throws `UNSUPPORTED` for unknown data types. */

@@ -288,7 +288,7 @@ function copyOf(document: NodeDocument): NodeDocument {
   return { ...own, consolidated_metadata: { kind: "inline", must_understand: false, metadata: {} } };
 }
 
-/** What {@link consolidateGroup} did, or would do. */
+/** What `consolidate` did, or would do. */
 export interface Consolidation {
   /** Nodes that the group's metadata list now. */
   readonly nodes: number;
@@ -298,7 +298,7 @@ export interface Consolidation {
   readonly made: readonly string[];
 }
 
-/** Options of {@link consolidateGroup}. */
+/** Options of `consolidate`. */
 export interface ConsolidateOptions extends StoreOptions {
   /** Changes nothing, and returns as `changed` the groups whose metadata list other nodes than there are. */
   readonly dryRun?: boolean | undefined;

@@ -15,7 +15,7 @@ import { decodeShardIndex, type ShardIndexLayout, shardIndexLength } from "../re
 import { applyPlan, planShardWrite, type ShardState, withObjectLock } from "./shard-apply.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 
-/** Findings of {@link recoverShard}. */
+/** Findings of `shards.recover`. */
 export interface ShardRecovery {
   /** Bytes of the shard up to the end of its last intact index. */
   readonly size: number;

@@ -32,7 +32,7 @@ export interface ShardReservation {
   readonly slotBytes: number;
 }
 
-/** A written slot, to pass to {@link finishReserved}. */
+/** A written slot, to pass to `shards.finish`. */
 export interface WrittenSlot extends ShardEntry {
   readonly slot: number;
 }
