@@ -37,10 +37,7 @@ export function addLink(program: Command, context: Context): void {
     .argument("<path>", "folder or file of one archive")
     .argument("[dst]", "for a file: the folder that becomes the Zarr array")
     .addOption(
-      new Option(
-        "--link <kind>",
-        "what the shards are: hard links to the data files, symbolic links, or copies",
-      )
+      new Option("--link <kind>", "what the shards are: hard links, symbolic links, or copies")
         .choices(KINDS)
         .default("hard"),
     )
