@@ -1,7 +1,9 @@
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { expect, test } from "vitest";
-import { compileModules, readExamples, runCommand, runModule } from "./examples.ts";
+import { COMMAND_NAMES } from "../cli/command-list.ts";
+import { runCli } from "./cli/harness.ts";
+import { commandsIn, compileModules, readExamples, runCommand, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -22,9 +24,7 @@ function makeFolder(): string {
 
 test("every link in a document leads to a file, and to a heading in it", () => {
   const documents = ["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md"].concat(
-    readdirSync(join(repositoryRoot, "docs"), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".md") && !name.startsWith("api"))
-      .map((name) => `docs/${name.replaceAll("\\", "/")}`),
+    guides(),
   );
   const read = (document: string): string =>
     readFileSync(join(repositoryRoot, document), "utf8").replaceAll(/```.*?```/gs, "");
@@ -71,6 +71,55 @@ test.each(examples)("$name runs", async ({ code }) => {
     process.chdir(before);
   }
 });
+
+test.each(["docs/parquet.md", "docs/questions.md"])("the commands of %s run in order", async (document) => {
+  const folder = makeFolder();
+  cpSync(join(folder, "daily_equities.bcolz"), join(folder, "ticks.bcolz"), { recursive: true });
+  for (const words of [
+    "convert daily_equities.bcolz bars.parquet",
+    "convert daily_equities.bcolz bars.feather",
+  ])
+    expect((await runCommand(words, folder)).code).toBe(0);
+  const { out } = await runCommand("cat ticks.bcolz --format csv --head 3", folder);
+  writeFileSync(join(folder, "today.csv"), out);
+  const all = readExamples(document, "sh").flatMap(commandsIn);
+  // `serve` ends only on Ctrl-C.
+  const commands = all.filter((words) => !words.startsWith("serve "));
+  expect(commands.length).toBeGreaterThan(3);
+  for (const words of commands) {
+    // The page shows several ways to make it.
+    rmSync(join(folder, "bars"), { recursive: true, force: true });
+    const { code, err } = await runCommand(words, folder);
+    expect([words, code, code === 0 ? "" : err]).toEqual([words, 0, ""]);
+  }
+});
+
+test("documents name only commands and options that exist", async () => {
+  const options = new Map<string, ReadonlySet<string>>();
+  for (const name of COMMAND_NAMES) {
+    const [help = ""] = (await runCli([name, "--help"])).out.split(/^Examples?:/m);
+    options.set(name, new Set(help.match(/(?<![\w-])--[a-z][a-z-]*/g)));
+  }
+  const wrong: string[] = [];
+  let count = 0;
+  for (const document of ["README.md", "FORMAT.md", "CHANGELOG.md", ...guides()])
+    for (const [line, name = "", rest = ""] of readFileSync(join(repositoryRoot, document), "utf8").matchAll(
+      /\bsuperchunk ([a-z]+)((?: [^`\n|]*)? --[^`\n|]*)/g,
+    ))
+      for (const option of rest.match(/(?<![\w-])--[a-z][a-z-]*/g) ?? []) {
+        count++;
+        if (options.get(name)?.has(option) !== true) wrong.push(`${document}: ${line}`);
+      }
+  expect(count).toBeGreaterThan(100);
+  expect(wrong).toEqual([]);
+});
+
+/** The pages in `docs`. */
+function guides(): string[] {
+  return readdirSync(join(repositoryRoot, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md") && !name.startsWith("api"))
+    .map((name) => `docs/${name.replaceAll("\\", "/")}`);
+}
 
 test("the code about arrays in several places runs, and reads back what it wrote", async () => {
   const folder = temporaryFolder();

@@ -93,12 +93,13 @@ export function commandsIn(block: string): readonly string[] {
   return [...block.matchAll(/^(?:npx )?superchunk (.*?)(?: +#.*)?$/gm)].map(([, words = ""]) => words);
 }
 
-/** Runs one of {@link commandsIn} in a folder. */
+/** Runs one of {@link commandsIn} in a folder. Single and double quotes join words, as in a shell. */
 export async function runCommand(words: string, folder: string): Promise<RunResult> {
   const before = process.cwd();
   process.chdir(folder);
   try {
-    return await runCli(words.split(/ +/));
+    const args = Array.from(words.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g));
+    return await runCli(args.map(([, double, single, plain = ""]) => double ?? single ?? plain));
   } finally {
     process.chdir(before);
   }
