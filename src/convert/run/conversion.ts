@@ -20,6 +20,7 @@ import {
   ConversionRecord,
   conflict,
   deleteTree,
+  EXISTS,
   emptyDestination,
   isMark,
   recordKey,
@@ -228,6 +229,7 @@ export class Conversion {
     const identity = { sources: this.#sources.names, options: settings };
     const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
     const record = await ConversionRecord.open(store, key, identity, asked);
+    if (!isHierarchy) await this.#authorise(0, record);
     if (!isHierarchy) return record;
     if (isTaken && resume && !record.isResumed)
       throw conflict(
@@ -237,8 +239,11 @@ export class Conversion {
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
     if (isTaken && !resume) await emptyDestination(store, root, signal);
-    await record.write({ signal });
-    return record;
+    await record.write({ signal, replaces: isTaken });
+    // Another conversion may have begun and ended since the destination was looked at.
+    if (isTaken || (await store.stat(joinKey(root, "zarr.json"), { signal })) === undefined) return record;
+    await record.end();
+    throw conflict(store.describe(root), EXISTS);
   }
 
   /** Converts the sources: in this thread, and very many also by helpers. */

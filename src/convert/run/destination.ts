@@ -49,6 +49,8 @@ export class ConversionRecord {
   readonly #done: Map<string, string>;
   /** Fingerprints of started sources; an empty one only authorises deleting what they left. */
   readonly #begun: Map<string, string>;
+  /** True until it is written, if there was none. */
+  #isNew: boolean;
   #changes = 0;
   #writing: Promise<unknown> = Promise.resolve();
 
@@ -63,6 +65,7 @@ export class ConversionRecord {
     this.#key = key;
     this.#identity = identity;
     this.isResumed = isResumed;
+    this.#isNew = stored === undefined;
     this.#done = textsOf(isResumed ? stored?.["done"] : undefined);
     this.#begun = textsOf(stored?.["begun"]);
     // A node that was done may have been changed since: it is not a leftover.
@@ -144,9 +147,16 @@ export class ConversionRecord {
     return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
   }
 
-  /** Writes the record, one write after the other. */
-  async write(options: { readonly durable?: boolean } & StoreOptions = {}): Promise<void> {
+  /**
+   * Writes the record, one write after the other. Throws `CONFLICT` if it is new, unless it `replaces` a mark, and another conversion has
+   * made one meanwhile.
+   */
+  async write({
+    replaces = !this.#isNew,
+    ...options
+  }: { readonly durable?: boolean; readonly replaces?: boolean } & StoreOptions = {}): Promise<void> {
     this.#changes = 0;
+    this.#isNew = false;
     const writing = this.#writing.then(() =>
       this.#store.put(
         this.#key,
@@ -157,11 +167,15 @@ export class ConversionRecord {
           done: Object.fromEntries(this.#done),
           begun: Object.fromEntries(this.#begun),
         }),
-        options,
+        { ...options, ifAbsent: !replaces },
       ),
     );
     this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
-    await writing;
+    await writing.catch((error: unknown) => {
+      if (replaces || !isSuperchunkError(error, "CONFLICT")) throw error;
+      const reason = "another conversion to this place has just begun; wait for its end, or choose another";
+      throw conflict(this.#store.describe(this.#key), reason);
+    });
   }
 
   /**
@@ -201,7 +215,7 @@ function recordBytes(value: object): Uint8Array {
 /** Names of entries that mark a folder as Zarr, of any version, or as an unfinished conversion. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
 
-const EXISTS = "the destination exists; replace it with {overwrite: true}, or choose another";
+export const EXISTS = "the destination exists; replace it with {overwrite: true}, or choose another";
 
 /** Throws `CONFLICT` for a file that must not be replaced, before the source is read: a bucket refuses it only at the end. */
 export async function refuseExisting(
