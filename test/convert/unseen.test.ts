@@ -5,6 +5,7 @@ import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { hiddenKey } from "../../src/convert/run/conversion-store.ts";
+import { openArray } from "../../src/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectHead, WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
@@ -150,3 +151,19 @@ test("a file that a conversion has not compared yet is not found as an archive",
   for await (const { path } of findArchives(store, "d")) found.push(path);
   expect(found).toEqual(["d/x.blp"]);
 });
+
+test.each(["bloscpack", "b2nd"] as const)(
+  "what does not fit into memory is held in a scratch object, and is not shown: %s",
+  async (to) => {
+    const source = new MemoryStore();
+    const data = new Uint8Array(66 << 20).map((_, i) => i >> 12);
+    const shape = [data.length];
+    await putCarray(source, "a", data, 1 << 20, { dtype: "uint8", shape, encode: { clevel: 0 } });
+    const inner = new MemoryStore();
+    const { store } = watch(inner, false);
+    const options = { to, verify: true };
+    await convert(await open(source, "a"), { store, path: "out" }, options);
+    expect(await keysOf(inner)).toEqual(["out"]);
+    expect((await openArray(inner, "out")).shape).toEqual(shape);
+  },
+);

@@ -22,6 +22,7 @@ import type {
   WritableStore,
 } from "../../store/types.ts";
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
+import { SCRATCH_KEY } from "../../write/bloscpack/chunk-spool.ts";
 import type { Receipt } from "../pipeline.ts";
 import { readObjectPieces } from "../targets/zarr-objects.ts";
 
@@ -57,7 +58,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
 
   const putObject = async (key: string, source: PutSource, put: PutOptions): Promise<ObjectInfo> => {
     let place = key;
-    if (hidesFiles) {
+    if (hidesFiles && !SCRATCH_KEY.test(key)) {
       if (put.ifAbsent === true) await refuseTaken(inner, key);
       place = hiddenKey(key);
       hidden.set(key, place);
@@ -65,7 +66,8 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     const { pieces, sum } =
       onReceipt === undefined ? { pieces: source, sum: undefined } : await summed(source);
     // A hidden file left by an earlier run may be replaced.
-    const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
+    const own = place === key ? put : { ...put, ifAbsent: false };
+    const info = await publisher.putObject(place, pieces, own);
     written += info.size;
     if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hex32(sum()) });
     return info;

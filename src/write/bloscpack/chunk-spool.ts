@@ -37,6 +37,9 @@ export function scratchBeside(store: WritableStore, key: string): Scratch & { st
   return { store, key: `${key.slice(0, slash)}.${key.slice(slash).slice(0, 60)}.${random}.tmp` };
 }
 
+/** Keys of scratch objects. */
+export const SCRATCH_KEY: RegExp = /(?:^|\/)\.[^/]*\.[0-9a-f]{16}\.tmp$/;
+
 /** Collects all chunks. If this fails, the scratch object is removed. */
 export async function spoolChunks(
   chunks: AsyncGenerator<StoredChunk>,
