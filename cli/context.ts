@@ -50,6 +50,9 @@ function decodedOr(text: string): string {
   }
 }
 
+/** Options of a command that are given or not, by the names that commander gives them. */
+export type Switches<Name extends string> = { readonly [name in Name]?: boolean };
+
 /** One run of the command. */
 export class Context {
   readonly io: Io;

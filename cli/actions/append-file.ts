@@ -10,7 +10,7 @@ import {
   parseJson,
 } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
 import { type Input, openInput, readWhole } from "../input/input.ts";
@@ -18,17 +18,13 @@ import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 
 /** Options of an append to a file. */
-export interface FileFlags extends BloscFlags {
-  readonly inPlace?: boolean;
-  readonly grow?: boolean;
+export interface FileFlags
+  extends BloscFlags,
+    Switches<"inPlace" | "grow" | "bytes" | "breakLock" | "dryRun" | "json"> {
   readonly maxAppChunks?: CountOrFactor;
   readonly metadata?: string;
   readonly metaCodec?: "none" | "zlib";
   readonly metaLevel?: number;
-  readonly bytes?: boolean;
-  readonly breakLock?: boolean;
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
 }
 
 /** Appends an input to the file at a path, or says what that would do, and prints the result. */

@@ -1,6 +1,6 @@
 /** The queue part of `run`, `work` and `status`. Loads BullMQ only if a queue is named. */
 import type { QueueOptions, QueueStatus } from "../../src/queue/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
@@ -66,13 +66,11 @@ export function noteDead({ dead }: QueueStatus, context: Context): void {
 }
 
 /** The options of `work`. */
-export interface WorkFlags {
+export interface WorkFlags extends Switches<"untilEmpty" | "json"> {
   readonly queue: string;
   readonly concurrency?: number;
   readonly rate?: number;
   readonly stalledAfter?: number;
-  readonly untilEmpty?: boolean;
-  readonly json?: boolean;
 }
 
 /** Runs the tasks of a queue until it is asked to stop. */

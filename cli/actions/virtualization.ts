@@ -3,7 +3,7 @@
 import { isSuperchunkError, type SuperchunkError } from "../../src/index.ts";
 import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
 import type { FailedArchive } from "../../src/zarr.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
@@ -12,27 +12,21 @@ import { printable } from "../values/cell-text.ts";
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
 
 /** The options of `virtualize`. */
-export interface TypedVirtualizeFlags {
+export interface TypedVirtualizeFlags
+  extends Switches<"update" | "concat" | "shards" | "overwrite" | "oneFile" | "portable" | "json"> {
   readonly to?: ReferenceForm;
   readonly zarrFormat?: "2" | "3";
   readonly grid: "regular" | "rectilinear";
   readonly inline?: number;
   /** False for `--no-guard`. */
   readonly guard: boolean;
-  readonly update?: boolean;
-  readonly concat?: boolean;
-  readonly shards?: boolean;
-  readonly overwrite?: boolean;
-  readonly oneFile?: boolean;
   readonly containers?: string;
-  readonly portable?: boolean;
   readonly dimensionNames?: readonly string[];
   readonly column?: readonly string[];
   readonly message?: string;
   readonly jobs?: number;
   readonly allow?: readonly string[];
   readonly report?: string;
-  readonly json?: boolean;
 }
 
 /** The same with a form: the typed one, or the one that the destination's name implies. */

@@ -12,7 +12,7 @@ import { open, type PublishPolicy, type StreamCarrier } from "../../src/node/ind
 import { appendToFile, type FileFlags, lengthOf } from "../actions/append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
@@ -150,17 +150,13 @@ async function keepIndex(path: string, context: Context): Promise<void> {
 
 // Arrays and tables that are folders.
 
-interface FolderFlags {
-  readonly bytes?: boolean;
-  readonly breakLock?: boolean;
+interface FolderFlags extends Switches<"bytes" | "breakLock" | "dryRun" | "json"> {
   /** For an array of superchunks: when rows of a stream become visible. */
   readonly publish?: PublishPolicy;
   /** For an array of superchunks: others append at the same time. */
   readonly shared?: boolean;
   /** Seconds. */
   readonly lease?: number;
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
 }
 
 /** Appends the rows of an input to an array. */

@@ -3,16 +3,14 @@
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/array-options.ts";
 import { allowOption, closing, openPath } from "../input/opening.ts";
 import { collectText } from "../input/units.ts";
 
-interface AttrsFlags {
+interface AttrsFlags extends Switches<"breakLock" | "json"> {
   readonly set?: readonly Attribute[];
   readonly remove?: readonly string[];
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 export function addAttrs(program: Command, context: Context): void {

@@ -15,7 +15,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { allowOption, closing, columnNamesOf, noColumns, openPath, type Subject } from "../input/opening.ts";
@@ -37,15 +37,13 @@ import {
 const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw", "arrow", "parquet"] as const;
 type Format = (typeof FORMATS)[number];
 
-interface CatOptions {
+interface CatOptions extends Switches<"all" | "plot"> {
   readonly allow?: readonly string[];
   readonly column?: readonly string[];
   readonly slice?: string;
   readonly head?: number;
   readonly tail?: number;
   readonly format?: Format;
-  readonly all?: boolean;
-  readonly plot?: boolean;
   readonly where?: readonly Where[];
   readonly damaged?: Damaged;
 }

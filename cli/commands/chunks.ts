@@ -8,7 +8,7 @@ import {
   type ReadableChunk,
   SuperchunkError,
 } from "../../src/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
 import { allowOption, columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
 import { archivesUnder } from "../input/tree.ts";
@@ -17,12 +17,9 @@ import { ChunkTable } from "../output/chunk-table.ts";
 import { JsonArray } from "../output/output.ts";
 import { printable } from "../values/cell-text.ts";
 
-interface ChunksOptions {
+interface ChunksOptions extends Switches<"missing" | "map" | "json"> {
   readonly allow?: readonly string[];
   readonly column?: string;
-  readonly missing?: boolean;
-  readonly map?: boolean;
-  readonly json?: boolean;
 }
 
 export function addChunks(program: Command, context: Context): void {

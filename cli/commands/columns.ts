@@ -12,7 +12,7 @@ import {
 import { type Editable, openArchive } from "../../src/node/index.ts";
 import { rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseDTypeText, parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
@@ -22,11 +22,9 @@ import { formatPlural } from "../input/units.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
-interface ColumnsFlags {
+interface ColumnsFlags extends Switches<"breakLock" | "json"> {
   readonly dtype?: DType;
   readonly dflt?: JsonValue;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 export function addColumns(program: Command, context: Context): void {

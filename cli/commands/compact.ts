@@ -4,19 +4,16 @@ import type { Command } from "commander";
 import type { ChunkSettings, CompactPlan, LongOptions, MoveChoice } from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
 import { movedText, moveTo, openRoot, withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addCutOptions, type CutFlags, cutSettings, parseAge } from "../input/array-options.ts";
 import { allowOption, closing } from "../input/opening.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
-interface CompactFlags extends CutFlags {
+interface CompactFlags extends CutFlags, Switches<"dryRun" | "breakLock" | "json"> {
   readonly moveOlderThan?: MoveChoice;
   readonly to?: string;
-  readonly dryRun?: boolean;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 export function addCompact(program: Command, context: Context): void {

@@ -11,7 +11,7 @@ import {
 } from "../../src/index.ts";
 import { locateTarget, threadsOf } from "../../src/node/index.ts";
 import { readMetadata } from "../actions/append-file.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import {
   addBloscOptions,
   type BloscFlags,
@@ -27,21 +27,18 @@ import { closing } from "../input/opening.ts";
 import { formatRatio, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
 
-interface CompressFlags extends BloscFlags {
+interface CompressFlags extends BloscFlags, Switches<"stream" | "bytes" | "force"> {
   readonly chunkSize?: number | "max";
   readonly checksum?: ChecksumName;
   /** False for `--no-offsets`. */
   readonly offsets: boolean;
   readonly maxAppChunks?: CountOrFactor;
   readonly reserve?: Reserve;
-  readonly stream?: boolean;
   readonly metadata?: string;
   readonly metaChecksum?: ChecksumName;
   readonly metaCodec?: "none" | "zlib";
   readonly metaLevel?: number;
   readonly maxMetaSize?: CountOrFactor;
-  readonly bytes?: boolean;
-  readonly force?: boolean;
 }
 
 export function addCompress(program: Command, context: Context): void {

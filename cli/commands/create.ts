@@ -20,7 +20,7 @@ import {
   type StreamCarrier,
 } from "../../src/node/index.ts";
 import { columnInputs } from "../actions/append-rows.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import {
   type Attribute,
@@ -54,7 +54,7 @@ import { MOST_NAMES, shapeText, shortDType } from "../output/layout.ts";
 import { openingZarr } from "../output/opening-lines.ts";
 import { withProgress } from "../output/progress.ts";
 
-interface CreateFlags extends CutFlags {
+interface CreateFlags extends CutFlags, Switches<"overwrite" | "zarr" | "json"> {
   readonly from?: string;
   readonly dtype?: DType;
   readonly shape?: readonly number[];
@@ -65,14 +65,11 @@ interface CreateFlags extends CutFlags {
   readonly attr?: readonly Attribute[];
   readonly as: "superchunk" | "carray" | "ctable";
   readonly column?: readonly string[];
-  readonly overwrite?: boolean;
   /** False for `--no-columns`. */
   readonly columns: boolean;
-  readonly zarr?: boolean;
   readonly place?: readonly (string | StoredPlace)[];
   readonly placeBy?: PlaceRule;
   readonly publish?: PublishPolicy;
-  readonly json?: boolean;
 }
 
 /** The new array, and the source of its rows. */

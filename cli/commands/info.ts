@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import {
   allowOption,
@@ -18,10 +18,8 @@ import { describeArchive } from "../output/archive-facts.ts";
 import { type ColumnSample, damagedLines, infoLines, sampleLines } from "../output/archive-text.ts";
 import { Sampler } from "../values/sample.ts";
 
-interface InfoOptions {
+interface InfoOptions extends Switches<"sample" | "json"> {
   readonly allow?: readonly string[];
-  readonly sample?: boolean;
-  readonly json?: boolean;
 }
 
 export function addInfo(program: Command, context: Context): void {

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { parseDType } from "../../src/index.ts";
 import { type LinkPlan, type LinkResult, link, planLinkAt, unlink } from "../../src/node/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import {
   formatCount,
   formatDuration,
@@ -19,15 +19,11 @@ import { printable } from "../values/cell-text.ts";
 
 const KINDS = ["hard", "symbolic", "copy"] as const;
 
-interface LinkFlags {
+interface LinkFlags extends Switches<"live" | "dryRun" | "breakLock" | "json"> {
   readonly link: (typeof KINDS)[number];
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly dimensionNames?: readonly string[];
-  readonly live?: boolean;
-  readonly dryRun?: boolean;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 export function addLink(program: Command, context: Context): void {
@@ -119,10 +115,7 @@ function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   return `${printable(destination)} ${dry ? "would be" : "is"} a Zarr array: ${formatPlural(files.length, "file")} (${how}), ${formatSize(added)} added${time}`;
 }
 
-interface UnlinkFlags {
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
-}
+type UnlinkFlags = Switches<"breakLock" | "json">;
 
 export function addUnlink(program: Command, context: Context): void {
   program

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption, closing } from "../input/opening.ts";
@@ -14,12 +14,8 @@ import { JsonArray } from "../output/output.ts";
 import { type ListedFacts, Totals } from "../output/totals.ts";
 import { csvCell, csvLine, printable } from "../values/cell-text.ts";
 
-interface LsOptions {
+interface LsOptions extends Switches<"json" | "csv" | "totals" | "missing"> {
   readonly allow?: readonly string[];
-  readonly json?: boolean;
-  readonly csv?: boolean;
-  readonly totals?: boolean;
-  readonly missing?: boolean;
 }
 
 export function addLs(program: Command, context: Context): void {

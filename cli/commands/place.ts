@@ -2,23 +2,20 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Editable, PlaceInfo, PlaceRule } from "../../src/index.ts";
 import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addressIn, collectPlace, type GivenPlace, placeByOption } from "../input/array-options.ts";
 import { allowOption } from "../input/opening.ts";
 import { collectText, formatPlural, formatSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 
-interface PlaceFlags {
+interface PlaceFlags extends Switches<"own" | "breakLock" | "json"> {
   readonly add?: readonly GivenPlace[];
   readonly remove?: readonly string[];
   readonly placeBy?: PlaceRule;
   readonly move?: readonly [first: number, last: number] | "all";
   readonly to?: string;
-  readonly own?: boolean;
   readonly allow?: readonly string[];
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 export function addPlace(program: Command, context: Context): void {

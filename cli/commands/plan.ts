@@ -23,7 +23,7 @@ import {
   workQueued,
 } from "../actions/queue.ts";
 import { formNamed, printReferences } from "../actions/virtualization.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
@@ -176,14 +176,11 @@ async function printPlan(
   );
 }
 
-interface RunFlags {
+interface RunFlags extends Switches<"retryFailed" | "exitZero" | "json"> {
   readonly task?: Share;
   readonly shares?: number;
   readonly jobs?: number;
-  readonly retryFailed?: boolean;
-  readonly exitZero?: boolean;
   readonly queue?: string;
-  readonly json?: boolean;
 }
 
 export function addRun(program: Command, context: Context): void {
@@ -391,10 +388,8 @@ Examples:
     });
 }
 
-interface StatusFlags {
-  readonly watch?: boolean;
+interface StatusFlags extends Switches<"watch" | "json"> {
   readonly queue?: string;
-  readonly json?: boolean;
 }
 
 function statusLines(

@@ -7,7 +7,7 @@ import { type Command, Option } from "commander";
 import { changedSources, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption, behindText } from "../input/opening.ts";
@@ -99,16 +99,14 @@ Examples:
     });
 }
 
-interface ContainersFlags {
+interface ContainersFlags extends Switches<"anonymous" | "json"> {
   readonly set?: string;
   readonly delete?: string;
   readonly prefix?: string;
   readonly location?: string;
   readonly region?: string;
   readonly endpoint?: string;
-  readonly anonymous?: boolean;
   readonly credentials?: string;
-  readonly json?: boolean;
 }
 
 const MEMBERS = ["prefix", "location", "region", "endpoint", "anonymous", "credentials"] as const;

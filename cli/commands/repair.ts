@@ -11,7 +11,7 @@ import {
   type RepairReport,
 } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
 import { holeLines, printSome } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
@@ -23,20 +23,14 @@ import { printable } from "../values/cell-text.ts";
 
 const HOLES = ["fill", "drop", "cut"] as const;
 
-interface RepairFlags {
-  readonly inPlace?: boolean;
-  readonly dryRun?: boolean;
+interface RepairFlags extends Switches<"inPlace" | "dryRun" | "scan" | "discard" | "breakLock" | "json"> {
   readonly holes?: (typeof HOLES)[number];
   readonly fill?: string;
-  readonly scan?: boolean;
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly chunklen?: number;
   readonly order?: "C" | "F";
-  readonly discard?: boolean;
-  readonly breakLock?: boolean;
   readonly allow?: readonly string[];
-  readonly json?: boolean;
 }
 
 export function addRepair(program: Command, context: Context): void {

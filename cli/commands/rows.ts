@@ -2,18 +2,14 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { DeletePlan, Editable } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { parseShape } from "../input/array-options.ts";
 import { allowOption } from "../input/opening.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
 
-interface ResizeFlags {
-  readonly dryRun?: boolean;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
-}
+type ResizeFlags = Switches<"dryRun" | "breakLock" | "json">;
 
 export function addResize(program: Command, context: Context): void {
   program
@@ -76,11 +72,8 @@ async function resize(
   context.message(`${path}: ${moved} would be ${change}, ${formatPlural(rows, "row")} then`);
 }
 
-interface DeleteFlags {
+interface DeleteFlags extends Switches<"dryRun" | "breakLock" | "json"> {
   readonly rows: RowRange;
-  readonly dryRun?: boolean;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 /** A typed range; bounds may be absent, or count from the end. */

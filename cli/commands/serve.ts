@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import { type ServedView, serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { describeFailure } from "../failure.ts";
 import { allowOption, closing } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
@@ -21,11 +21,9 @@ interface HostFlags {
   readonly allowHost?: readonly string[];
 }
 
-interface ServeFlags extends HostFlags {
+interface ServeFlags extends HostFlags, Switches<"portable" | "json"> {
   readonly cors?: string | true;
-  readonly portable?: boolean;
   readonly page: boolean | "only";
-  readonly json?: boolean;
 }
 
 interface ViewFlags extends HostFlags {

@@ -11,7 +11,7 @@ import {
   type SuperchunkError,
 } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
@@ -26,14 +26,9 @@ type SetTarget = Pick<Editable, "dtype" | "shape"> & {
   set(selection: Selection, values: Uint8Array | readonly unknown[]): Promise<void>;
 };
 
-interface SetFlags {
+interface SetFlags extends Switches<"bytes" | "inPlace" | "dryRun" | "breakLock" | "json"> {
   readonly slice: string;
   readonly value?: string;
-  readonly bytes?: boolean;
-  readonly inPlace?: boolean;
-  readonly dryRun?: boolean;
-  readonly breakLock?: boolean;
-  readonly json?: boolean;
 }
 
 /** Bytes of values that are set at a time. */

@@ -23,7 +23,7 @@ import {
   type VerifyAway,
   verifyAway,
 } from "../actions/verify-batch.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import {
   EXIT,
   exitCodeOf,
@@ -42,15 +42,11 @@ import { foldLine, MOST_NAMES } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
-interface VerifyOptions {
+interface VerifyOptions extends Switches<"json" | "resume" | "quiet" | "onlyDamaged"> {
   readonly allow?: readonly string[];
-  readonly json?: boolean;
   readonly filesFrom?: string;
   readonly jobs?: number;
   readonly report?: string;
-  readonly resume?: boolean;
-  readonly quiet?: boolean;
-  readonly onlyDamaged?: boolean;
 }
 
 /** Sums over all archives. */

@@ -19,7 +19,7 @@ import type {
   PlanEntry,
   PlannedArray,
 } from "../../src/zarr.ts";
-import type { Context } from "../context.ts";
+import type { Context, Switches } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
@@ -29,12 +29,14 @@ import { openingZarr } from "./opening-lines.ts";
 import { JsonArray } from "./output.ts";
 
 /** The options of `convert`. */
-export interface ConvertFlags {
+export interface ConvertFlags
+  extends Switches<
+    "portable" | "compatible" | "dryRun" | "concat" | "verify" | "resume" | "overwrite" | "json"
+  > {
   readonly to: ConvertFormat;
   readonly shardSize?: number;
   readonly chunksPerShard?: number;
   readonly grid?: "regular" | "rectilinear";
-  readonly portable?: boolean;
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly dimensionNames?: readonly string[];
@@ -42,7 +44,6 @@ export interface ConvertFlags {
   /** False for `--no-recode`. */
   readonly recode: boolean;
   readonly statistics?: "pages" | "none";
-  readonly compatible?: boolean;
   readonly rowGroupRows?: number;
   readonly strings?: "utf8" | "fixed";
   /** False for `--no-zipline`. */
@@ -54,14 +55,8 @@ export interface ConvertFlags {
   readonly reading: Pick<OpenAnyOptions, "damaged" | "onDamage" | "allow">;
   readonly allow?: readonly string[];
   readonly gone: readonly DamageReport[];
-  readonly dryRun?: boolean;
-  readonly concat?: boolean;
-  readonly verify?: boolean;
-  readonly resume?: boolean;
-  readonly overwrite?: boolean;
   readonly jobs?: number;
   readonly report?: string;
-  readonly json?: boolean;
 }
 
 /** The library's options. Throws `BAD_ARGUMENT` for an invalid dtype. */
