@@ -437,13 +437,11 @@ export interface SourceRun {
 
 /** Where one source goes. */
 export interface TargetPlace {
-  /** Key of the conversion's destination. */
-  readonly destination: string;
-  /** Path below it. */
+  /** Path below the conversion's destination. */
   readonly node: string;
-  /** The key of both together. */
+  /** The key of the destination and this path together. */
   readonly key: string;
-  /** Path of the node in a hierarchy of the older transformer at `destination`. */
+  /** Path of the node in a hierarchy of the older transformer at the destination. */
   readonly inHierarchy: string;
   /** True if arrays of other sources may be beside it. */
   readonly isMember: boolean;

@@ -151,9 +151,7 @@ interface SetLocation {
 export async function withPlace<T>(location: string, work: (place: SetLocation) => Promise<T>): Promise<T> {
   const at = location.replace(/\/+(?=\?|$)/, "");
   const { store, path } = locateTarget(at, "file");
-  return closing(store, async () => {
-    return await work({ store, path, location: at });
-  });
+  return closing(store, () => work({ store, path, location: at }));
 }
 
 /** Lists the containers that references at a path or an address depend on, without reading the references. Throws `NOT_FOUND`. */

@@ -62,12 +62,7 @@ export async function compareStreams(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const at = await firstDifference(column.stream({ signal }), found);
-  if (at === undefined) return;
-  throw new SuperchunkError(
-    "BAD_FIELD",
-    `the values differ from those of the source from byte ${at} on${column.name === "" ? "" : ` of column "${column.name}"`}. Report it; the source is unchanged`,
-    { path, offset: at, field: "values" },
-  );
+  if (at !== undefined) throw differs(path, at, column.name === "" ? "on" : `on of column "${column.name}"`);
 }
 
 /** First byte in which two streams differ, regardless of how they are cut; undefined if they are the same. */
@@ -124,7 +119,7 @@ export async function compareZarr(
       valuesIn(source, box, signal, transform),
       valuesIn(copy, own, signal, undefined),
     );
-    if (at !== undefined) throw differs(path, at, where);
+    if (at !== undefined) throw differs(path, at, `${where} on`);
   };
   const boxes = await storedBoxes([source, copy], signal);
   if (boxes === undefined)
@@ -133,7 +128,7 @@ export async function compareZarr(
   const other = inOrder(copy, copy.model.fillItem.slice(), undefined);
   const odd = fill.findIndex((byte, i) => byte !== other[i % other.length]);
   if (odd >= 0 || fill.length !== other.length * elementsOf(more))
-    throw differs(path, Math.max(0, odd), "of the fill value");
+    throw differs(path, Math.max(0, odd), "of the fill value on");
   for (const box of boxes) await compareBox(box, `of the chunk or shard at item ${box.start.join(", ")}`);
 }
 
@@ -191,7 +186,7 @@ function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransfo
 function differs(path: string, offset: number, where: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `the values differ from those of the source from byte ${offset} ${where} on. Report it; the source is unchanged`,
+    `the values differ from those of the source from byte ${offset} ${where}. Report it; the source is unchanged`,
     { path, offset, field: "values" },
   );
 }

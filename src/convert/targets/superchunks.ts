@@ -4,7 +4,7 @@ import { parseSuperchunkName } from "../../format/naming.ts";
 import type { Field, JsonValue } from "../../format/types.ts";
 import { type ArrayOptions, settleArray } from "../../write/array/create.ts";
 import { commitSuperchunks, stageSuperchunks } from "../../write/array/stage.ts";
-import { layOutColumns } from "../../write/layout/columns.ts";
+import { joinField, layOutColumns } from "../../write/layout/columns.ts";
 import type { ArraySettings } from "../../write/layout/settings.ts";
 import {
   type Column,
@@ -149,8 +149,9 @@ async function* structRows(
     const items = new Uint8Array(count * itemSize);
     let offset = 0;
     for (const [i, own] of bytes.entries()) {
-      interleave(items, own, itemSize, offset, count);
-      offset += at(sizes, i);
+      const fieldBytes = at(sizes, i);
+      joinField(own, { offset, fieldBytes }, items, itemSize);
+      offset += fieldBytes;
     }
     yield items;
   }
@@ -228,17 +229,4 @@ function isPair(value: JsonValue): boolean {
 
 function flatten(values: readonly JsonValue[]): JsonValue[] {
   return values.flatMap((value) => (Array.isArray(value) ? flatten(value as readonly JsonValue[]) : [value]));
-}
-
-/** Copies a column's bytes into rows of structs. */
-function interleave(
-  rows: Uint8Array,
-  column: Uint8Array,
-  rowSize: number,
-  offset: number,
-  count: number,
-): void {
-  const size = column.length / count;
-  for (let row = 0; row < count; row++)
-    rows.set(column.subarray(row * size, (row + 1) * size), row * rowSize + offset);
 }

@@ -73,11 +73,10 @@ export function splitField(
 /** Copies a column's bytes into the fields of whole items. */
 export function joinField(
   source: Uint8Array,
-  column: ColumnLayout,
+  { offset, fieldBytes }: Pick<ColumnLayout, "offset" | "fieldBytes">,
   items: Uint8Array,
   itemSize: number,
 ): void {
-  const { offset, fieldBytes } = column;
   let from = 0;
   for (let to = offset; to < items.length; to += itemSize) {
     for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] as number;
