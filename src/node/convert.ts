@@ -6,7 +6,7 @@ import type { Archive } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "../convert/pipeline.ts";
-import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
+import { convert as convertIn, planConversion as planIn } from "../convert/run/convert.ts";
 import { refuseOverlapping } from "../convert/run/destination.ts";
 import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
 import { isArchive } from "../convert/sources/items.ts";
@@ -72,7 +72,7 @@ export async function convert(
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
-      return convertWith(source, placed, settings, helpers, above?.join).finally(() => helpers?.end());
+      return convertIn(source, placed, settings, helpers, above?.join).finally(() => helpers?.end());
     });
   });
 }

@@ -4,10 +4,9 @@
  */
 
 import { membersFirst, moveObject } from "../convert/run/conversion-store.ts";
-import { deleteTree } from "../convert/run/destination.ts";
 import { isFolderDocument } from "../convert/targets/folder-tasks.ts";
 import { isTaken, joinKey, splitKey } from "../store/key.ts";
-import { walkKeys } from "../store/tree.ts";
+import { deleteTree, walkKeys } from "../store/tree.ts";
 import type { WritableStore } from "../store/types.ts";
 
 /** The temporary place and the destination. */

@@ -11,13 +11,14 @@ import {
   type Receipt,
 } from "../convert/pipeline.ts";
 import { hiddenKey, publishDirectly } from "../convert/run/conversion-store.ts";
-import { deleteTree, removeLeftoversOf } from "../convert/run/destination.ts";
+import { removeLeftoversOf } from "../convert/run/destination.ts";
 import { deleteAt, failuresOf, Outcomes, restreamedIn, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
+import { deleteTree } from "../store/tree.ts";
 import {
   assertNotForeign,
   DONE,

@@ -20,7 +20,7 @@ import {
 } from "../convert/pipeline.ts";
 import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
-import { checkDestination, conflict, deleteTree, readRecord, recordKey } from "../convert/run/destination.ts";
+import { checkDestination, conflict, readRecord, recordKey } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
@@ -28,6 +28,7 @@ import type { JsonObject } from "../format/types.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import { hasEntries, isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
+import { deleteTree } from "../store/tree.ts";
 import type { PutOptions, ReadableStore, WritableStore } from "../store/types.ts";
 import { type Peeked, peek, peekVersions } from "./peek.ts";
 import {

@@ -17,11 +17,11 @@ import {
   type ObjectPublisher,
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
-import { deleteTree } from "../convert/run/destination.ts";
 import { failuresOf, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
+import { deleteTree } from "../store/tree.ts";
 import { MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import { makeAside } from "./aside.ts";
 import {

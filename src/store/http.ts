@@ -121,44 +121,29 @@ export class HttpStore implements ReadableStore {
   }
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    return (await this.#getPart(key, range, options))?.bytes;
+  }
+
+  getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
+    return this.#getPart(key, { offset: 0, length }, options);
+  }
+
+  /** The bytes of a range, with the facts of the object that come with them. */
+  async #getPart(key: string, range: ByteRange, options?: StoreOptions): Promise<ObjectHead | undefined> {
     checkKey(key);
     checkRange(range, this.describe(key));
     const header = formatRange(range);
     if (header === undefined) {
-      return (await this.stat(key, options)) && new Uint8Array(0); // HTTP cannot ask for an empty range
+      const info = await this.stat(key, options); // HTTP cannot ask for an empty range
+      return info && { bytes: new Uint8Array(0), info };
     }
     return this.#send(key, "GET", { range: header }, options, async (response, path) => {
-      if (response.status === 206) return this.#readPart(response, key, range);
-      if (response.status === 200) return this.#readOutOfWhole(response, key, range);
+      const info = describeSize(response, sizeIn(response));
+      if (response.status === 206) return { bytes: await this.#readPart(response, key, range), info };
+      if (response.status === 200) return { bytes: await this.#readOutOfWhole(response, key, range), info };
       if (response.status !== 416) throw await this.#refuse(response, path);
       await dropBody(response); // the range begins after the object's end
-      return new Uint8Array(0);
-    });
-  }
-
-  async getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
-    const range = { offset: 0, length };
-    checkRange(range, this.describe(key));
-    const header = formatRange(range);
-    if (header === undefined) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
-    return this.#send(key, "GET", { range: header }, options, async (response, path) => {
-      const { status, headers } = response;
-      const afterEnd = /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "");
-      if (status === 206) {
-        const size = parseContentRange(response)?.total;
-        return { bytes: await this.#readPart(response, key, range), info: describeSize(response, size) };
-      }
-      if (status === 200) {
-        const size = parseLength(response);
-        return {
-          bytes: await this.#readOutOfWhole(response, key, range),
-          info: describeSize(response, size),
-        };
-      }
-      if (status !== 416) throw await this.#refuse(response, path);
-      await dropBody(response); // an empty object
-      const size = afterEnd === null ? undefined : Number(afterEnd[1]);
-      return { bytes: new Uint8Array(0), info: describeSize(response, size) };
+      return { bytes: new Uint8Array(0), info };
     });
   }
 
@@ -243,21 +228,15 @@ export class HttpStore implements ReadableStore {
   /** Gets the size from a request for one byte, for servers whose answer to `HEAD` lacks it. */
   async #probe(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     return this.#send(key, "GET", { range: "bytes=0-0" }, options, async (response, path) => {
-      const { status, headers } = response;
-      const afterEnd = status === 416 ? /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "") : null;
-      const size =
-        status === 206
-          ? parseContentRange(response)?.total
-          : status === 200
-            ? parseLength(response)
-            : undefined;
+      const { status } = response;
+      const size = sizeIn(response);
       if (status !== 200 && status !== 206 && status !== 416) throw await this.#refuse(response, path);
       if (status === 200 && size === undefined) {
         const whole = await readBody(response, MAX_UNRANGED, path, this.#timeoutMs);
         return { size: whole.length, version: parseVersion(response, whole.length) ?? String(whole.length) };
       }
       await dropBody(response);
-      const info = describeSize(response, afterEnd === null ? size : Number(afterEnd[1]));
+      const info = describeSize(response, size);
       if (info !== undefined) return info;
       throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", { path });
     });
@@ -346,6 +325,15 @@ function withoutRange(range: ByteRange, path: string, response: Response): Super
 
 function saysPage({ status, headers }: Response): boolean {
   return (status === 200 || status === 206) && /^text\/html\b/i.test(headers.get("content-type") ?? "");
+}
+
+/** The size of the object, as the answer to a request for it, or for a range of it, gives it. */
+function sizeIn(response: Response): number | undefined {
+  const { status, headers } = response;
+  if (status === 200) return parseLength(response);
+  if (status === 206) return parseContentRange(response)?.total;
+  const [, size] = (status === 416 && /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "")) || [];
+  return size === undefined ? undefined : Number(size);
 }
 
 function describeSize(response: Response, size: number | undefined): ObjectInfo | undefined {

@@ -4,6 +4,7 @@
  * Knows the rules of `types.ts`; must not know any store.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { runPooled } from "./pool.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Matches an empty part, `.` or `..` anywhere, including a leading, trailing or doubled `/`, and the empty key. */
@@ -140,27 +141,22 @@ export async function isTaken(store: ReadableStore, key: string): Promise<boolea
 
 // Sizes of objects in their store, and their first bytes.
 
-/** Requests under way at a time. */
-const AT_ONCE = 32;
+/** Objects whose sizes are requested at a time. */
+const AT_ONCE = 64;
 
 /** The total size of the objects that exist, in bytes. */
 export async function sizeOfObjects(
   store: ReadableStore,
   keys: Iterable<string> | AsyncIterable<string>,
-  signal: AbortSignal | undefined,
+  outer: AbortSignal | undefined,
 ): Promise<number> {
   let total = 0;
-  let batch: Promise<number>[] = [];
-  const size = async (key: string): Promise<number> => (await store.stat(key, { signal }))?.size ?? 0;
-  const settle = async (): Promise<void> => {
-    for (const each of await Promise.all(batch)) total += each;
-    batch = [];
+  const ask = async (key: string, signal: AbortSignal): Promise<void> => {
+    const size = await (store.sizeOf?.(key, { signal }) ??
+      store.stat(key, { signal }).then((info) => info?.size));
+    total += size ?? 0;
   };
-  for await (const key of keys) {
-    batch.push(size(key));
-    if (batch.length === AT_ONCE) await settle();
-  }
-  await settle();
+  await runPooled(keys, AT_ONCE, ask, outer);
   return total;
 }
 

@@ -182,7 +182,7 @@ export class ShardingTransformer {
   /** Other writers are not detected, so an index is only cached within one call. */
   #open(shardKey: string): Promise<KnownShard | undefined> {
     this.#cache.forget(shardKey);
-    return this.#cache.open(shardKey, this.#settings.chunksPerShard, TRANSFORMER_INDEX);
+    return this.#cache.open(shardKey, { grid: this.#settings.chunksPerShard, layout: TRANSFORMER_INDEX });
   }
 
   /** Reads a part of a chunk, with the index of the same version of its shard. */

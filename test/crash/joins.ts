@@ -1,10 +1,9 @@
 /** A conversion into an existing hierarchy, killed at each of its writes. */
 import type { ConvertOptions, ConvertResult } from "../../src/convert/pipeline.ts";
-import { convertWith } from "../../src/convert/run/convert.ts";
+import { convert } from "../../src/convert/run/convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { consolidateGroup, joinHierarchy } from "../../src/zarr/write/node-document.ts";
-import { convert } from "../../src/zarr.ts";
 import { openFixture } from "../convert/to-zarr/read-back.ts";
 import { withFaults } from "../store/faulty.ts";
 import { type Image, imageOf } from "./images.ts";
@@ -20,7 +19,7 @@ export async function convertInto(
 ): Promise<ConvertResult> {
   const destination = { store, path: NODE, isInGroup: true };
   const archive = await openFixture("ctable/bcolz-mixed");
-  return convertWith(archive, destination, options, undefined, () => joinHierarchy(store, ROOT, NODE));
+  return convert(archive, destination, options, undefined, () => joinHierarchy(store, ROOT, NODE));
 }
 
 /** What the disk holds after each kill; the last has everything. */

@@ -2,6 +2,7 @@ import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
+import { deleteTree } from "../../store/tree.ts";
 import {
   type ConvertOptions,
   type ConvertResult,
@@ -16,15 +17,7 @@ import {
 import { refuseColumns } from "../plan/conversion-jobs.ts";
 import { digestOf, watchSource } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
-import {
-  ConversionRecord,
-  conflict,
-  deleteTree,
-  EXISTS,
-  emptyDestination,
-  isMark,
-  recordKey,
-} from "./destination.ts";
+import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark, recordKey } from "./destination.ts";
 import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
 import {
   deleteAt,
@@ -59,7 +52,7 @@ export function placeAt(
   sources: number,
 ): TargetPlace {
   const isMember = isInGroup || sources > 1;
-  return { destination: path, node, key: joinKey(path, node), inHierarchy, isMember };
+  return { node, key: joinKey(path, node), inHierarchy, isMember };
 }
 
 /** A planned source, and its fingerprint, which changes when the source does. */

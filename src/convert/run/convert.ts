@@ -53,20 +53,14 @@ import { Conversion, placeAt, planSource, type SourceList } from "./conversion.t
 import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
-/** Implements the exported `convert`. */
-export function convert(
+/**
+ * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to
+ * groups above it.
+ */
+export async function convert(
   source: ConvertSource,
   destination: Destination,
   options: ConvertOptions = {},
-): Promise<ConvertResult> {
-  return convertWith(source, destination, options);
-}
-
-/** The same with other threads, which convert a share of very many sources; `join` makes the result known to groups above it. */
-export async function convertWith(
-  source: ConvertSource,
-  destination: Destination,
-  options: ConvertOptions,
   helpers?: Helpers,
   join?: () => Promise<readonly string[]>,
 ): Promise<ConvertResult> {

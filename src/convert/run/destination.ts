@@ -8,7 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
-import { walkKeys } from "../../store/tree.ts";
+import { deleteTree, walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 
 /** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
@@ -314,50 +314,6 @@ export async function removeLeftoversOf(store: WritableStore, keys: Iterable<str
     names.set(folder, (names.get(folder) ?? new Set()).add(name));
   }
   for (const [folder, own] of names) await store.removeLeftovers(folder, { names: own });
-}
-
-/** Objects deleted before a folder is listed again. */
-const BATCH = 1000;
-
-/**
- * Deletes every object below a folder except `keep`, then the empty folders, including the folder itself. Holds at most a
- * batch of names, and deletes nothing during a listing, because some file systems would then omit names.
- * @throws IO if a deleted object is still listed
- */
-export async function deleteTree(
-  store: WritableStore,
-  folder: string,
-  { keep, signal }: StoreOptions & { readonly keep?: string } = {},
-): Promise<void> {
-  const folders = [folder];
-  const seen: string[] = [];
-  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
-    seen.push(next);
-    await store.removeLeftovers?.(next, { signal }); // listings hide them, and the folder would stay for them
-    const below = new Set<string>();
-    let [keys, last]: [string[], string | undefined] = [[], undefined];
-    do {
-      last = keys[0];
-      keys = [];
-      for await (const { name, kind } of store.list(next, { signal })) {
-        const key = joinKey(next, name);
-        if (kind === "folder") below.add(key);
-        else if (key !== keep) keys.push(key);
-        if (keys.length === BATCH) break;
-      }
-      if (last !== undefined && keys[0] === last)
-        throw new SuperchunkError(
-          "IO",
-          "the object was deleted, but is still listed; delete the folder yourself",
-          { path: store.describe(last) },
-        );
-      for (const key of keys) await store.delete(key, { signal });
-    } while (keys.length === BATCH);
-    for (const key of below) folders.push(key);
-  }
-  if (store.isFolder === undefined) return;
-  // Inner folders come after outer ones in `seen`. A folder with entries is kept.
-  for (const key of seen.reverse()) if (key !== "") await store.delete(key, { signal });
 }
 
 /**

@@ -11,6 +11,7 @@ import { isSuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
+import { deleteTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
 import {
   consolidate,
@@ -42,7 +43,6 @@ import {
   holdDocuments,
   type ObjectPublisher,
 } from "./conversion-store.ts";
-import { deleteTree } from "./destination.ts";
 
 /** Objects made at a time: while one is being synced, others are read and written. */
 const TASKS_AT_ONCE = 4;

@@ -97,7 +97,7 @@ function objectWriter(
     signal?.throwIfAborted();
     const from = model.chunkKey(task.part);
     if (recoding !== undefined) recoder ??= recoderOf(array, await parseArray(document, own), recoding);
-    const place = { key: from, path: store.describe(from), offset: 0, slot: undefined, memory: undefined };
+    const place = { key: from, path: store.describe(from), offset: 0 };
     if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
       if (recoder === undefined && isGenerating(store) && store.getPieces !== undefined) {
         const pieces = await store.getPieces(from, { signal });
@@ -121,7 +121,7 @@ function objectWriter(
       return true;
     }
     const grid = innerGrid(serializer, shape);
-    const shard = await cache.open(from, grid, serializer.index);
+    const shard = await cache.open(from, { grid, layout: serializer.index });
     if (shard === undefined) return false;
     const places = shard.entries.flatMap((entry, slot) =>
       entry === undefined ? [] : [{ ...place, ...entry, slot }],

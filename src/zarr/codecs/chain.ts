@@ -18,7 +18,7 @@ import {
   showJson,
   unsupportedMember,
 } from "../document/metadata-fields.ts";
-import { parseIndexCodecs, type ShardIndexLayout } from "../read/shard-index.ts";
+import { parseIndexCodecs, type ShardIndex, type ShardIndexLayout } from "../read/shard-index.ts";
 import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
 import { type ArrayFilter, arrayFilterOf, byteFilterOf, type FilterContext } from "./numcodecs.ts";
 import { type CustomCodecs, customStage, type Stage } from "./stage.ts";
@@ -201,6 +201,15 @@ export function unpermute<T>(values: readonly T[], order: readonly number[] | un
 /** Number of inner chunks along each dimension of a shard of this shape, in stored dimension order. */
 export function innerGrid({ chunkShape }: ShardingSerializer, shape: readonly number[]): number[] {
   return shape.map((n, d) => n / at(chunkShape, d));
+}
+
+/** The index of a shard of this shape. */
+export function shardIndexOf(
+  { order }: Chain,
+  serializer: ShardingSerializer,
+  shape: readonly number[],
+): ShardIndex {
+  return { grid: innerGrid(serializer, permute(shape, order)), layout: serializer.index };
 }
 
 /** The innermost chain, which holds the items. */

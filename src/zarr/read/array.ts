@@ -21,6 +21,7 @@ import {
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import {
@@ -335,8 +336,8 @@ export class ZarrArray implements ReadableArray {
    */
   async storedBytes(options: LongOptions = {}): Promise<number> {
     if (isGenerating(this.store)) return this.store.storedBytes(this.path);
-    const { sumStored } = await import("./stored-chunks.ts");
-    return sumStored(this.store, this.model, options.signal);
+    const { storedKeys } = await import("./stored-chunks.ts");
+    return sizeOfObjects(this.store, storedKeys(this.store, this.model, options.signal), options.signal);
   }
 
   /** Reads and decodes every stored chunk. Findings are returned, not thrown. */

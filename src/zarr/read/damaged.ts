@@ -14,7 +14,7 @@ import { mergeSpans } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, resolveRange } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { type Chain, permute, type ShardingSerializer, shardIndexOf } from "../codecs/chain.ts";
 import {
   countPositions,
   type GridAxis,
@@ -28,7 +28,13 @@ import { findEarlierShard } from "../write/recover-shard.ts";
 import { numberChunks, ZarrArray } from "./array.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ShardCache } from "./shard-cache.ts";
-import { decodeShardIndex, encodeShardIndex, type ShardEntries, shardIndexLength } from "./shard-index.ts";
+import {
+  decodeShardIndex,
+  encodeShardIndex,
+  type ShardEntries,
+  type ShardIndex,
+  shardIndexLength,
+} from "./shard-index.ts";
 import { type ListedChunk, listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import { onlyChunk } from "./verify.ts";
 
@@ -138,9 +144,9 @@ class Survey implements ZarrSurvey {
       const { chain, axes } = this.#model;
       const { serializer } = chain;
       if (serializer.kind === "bytes") return { pieces: all, flaw };
-      const grid = innerGrid(serializer, permute(shapeAt(axes, position), chain.order));
-      if (await this.#hasIndex(key, grid, serializer)) return { pieces: all };
-      const end = await this.#takeEarlierIndex(key, grid, serializer);
+      const index = shardIndexOf(chain, serializer, shapeAt(axes, position));
+      if (await this.#hasIndex(key, index)) return { pieces: all };
+      const end = await this.#takeEarlierIndex(key, index.grid, serializer);
       if (end === undefined) return { pieces: all, flaw };
       this.lost.push(
         `what was written into ${store.describe(key)} after its index at byte ${end}: the last index is damaged`,
@@ -168,9 +174,9 @@ class Survey implements ZarrSurvey {
     return pieces;
   }
 
-  async #hasIndex(key: string, grid: readonly number[], { index }: ShardingSerializer): Promise<boolean> {
+  async #hasIndex(key: string, index: ShardIndex): Promise<boolean> {
     try {
-      return (await new ShardCache(this.store).open(key, grid, index)) !== undefined;
+      return (await new ShardCache(this.store).open(key, index)) !== undefined;
     } catch (error) {
       if (isFlaw(error)) return false;
       throw error;
@@ -233,9 +239,9 @@ class Survey implements ZarrSurvey {
     const { key, chain, shape, offset } = shard;
     const { serializer } = chain;
     if (serializer.kind === "bytes" || chain.stages.length > 0) return false;
-    const { chunkShape, inner, index: layout } = serializer;
-    const grid = innerGrid(serializer, permute(shape, chain.order));
-    const index = await this.#readIndex(shard, grid, layout);
+    const { chunkShape, inner } = serializer;
+    const { grid, layout } = shardIndexOf(chain, serializer, shape);
+    const index = await this.#readIndex(shard, { grid, layout });
     if (index === undefined) return false;
     const first = permute(start, chain.order);
     const slot = first.reduce((sum, item, d) => sum * at(grid, d) + Math.floor(item / at(chunkShape, d)), 0);
@@ -252,8 +258,7 @@ class Survey implements ZarrSurvey {
   /** The index of a shard, and its byte in the object; undefined if it cannot be read. */
   async #readIndex(
     { key, offset, nbytes }: InnerShard,
-    grid: readonly number[],
-    layout: ShardingSerializer["index"],
+    { grid, layout }: ShardIndex,
   ): Promise<{ readonly entries: ShardEntries; readonly offset: number } | undefined> {
     const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
     const indexAt = layout.location === "start" ? offset : offset + nbytes - length;

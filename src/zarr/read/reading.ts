@@ -10,7 +10,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled, Turns } from "../../store/pool.ts";
 import { type GeneratingStore, isGenerating, type ReadableStore } from "../../store/types.ts";
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
-import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer, shardIndexOf } from "../codecs/chain.ts";
 import {
   type AxisSegment,
   type ChunkExtent,
@@ -111,14 +111,7 @@ export class ChunkReading {
     const position = segments.map(({ chunk }) => chunk);
     const shape = shapeAt(axes, position);
     const key = this.#model.chunkKey(position);
-    const place: EncodedPlace = {
-      key,
-      path: this.#store.describe(key),
-      offset: 0,
-      nbytes: undefined,
-      slot: undefined,
-      memory: undefined,
-    };
+    const place = { key, path: this.#store.describe(key), offset: 0, nbytes: undefined };
     const wanted: Wanted = { place, shape, extents: segments, target };
     if (chain.serializer.kind === "bytes" || chain.stages.length > 0) {
       const job = this.#leafJob(chain, wanted);
@@ -169,20 +162,19 @@ export class ChunkReading {
   ): Promise<void> {
     const { place, shape } = wanted;
     const { key } = place;
-    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const index = shardIndexOf(chain, serializer, shape);
     if (await this.#readMade(chain, serializer, wanted, signal)) return;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       let shard: KnownShard | undefined;
       try {
-        shard = await this.#gate.run(() => this.cache.open(key, grid, serializer.index));
+        shard = await this.#gate.run(() => this.cache.open(key, index));
       } catch (error) {
         if (this.#isPinned || !isSuperchunkError(error, "STALE")) throw error;
         continue;
       }
       if (shard === undefined) return this.#fillAbsent(wanted, signal);
       const { entries, version } = shard;
-      const isSame = async (): Promise<boolean> =>
-        (await this.cache.versionOf(key, grid, serializer.index)) === version;
+      const isSame = async (): Promise<boolean> => (await this.cache.versionOf(key, index)) === version;
       const done = await this.#holds(isSame, async () => {
         const jobs: LeafJob[] = [];
         await this.#collectInner(chain, serializer, wanted, entries, { version, jobs, signal });
@@ -262,9 +254,9 @@ export class ChunkReading {
       const memory = await decodeStages(stages, encoded, undefined, place);
       here = { ...place, offset: 0, nbytes: memory.length, memory };
     }
-    const grid = innerGrid(serializer, permute(shape, chain.order));
     const nested = { ...here, nbytes: here.nbytes ?? 0 };
-    const entries = await this.cache.openNested(nested, version, grid, serializer.index, signal);
+    const index = shardIndexOf(chain, serializer, shape);
+    const entries = await this.cache.openNested(nested, version, index, signal);
     await this.#collectInner(chain, serializer, { ...wanted, place: here }, entries, into);
   }
 

@@ -7,12 +7,7 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hashBytes } from "../../store/foreign.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import {
-  decodeShardIndex,
-  type ShardEntries,
-  type ShardIndexLayout,
-  shardIndexLength,
-} from "./shard-index.ts";
+import { decodeShardIndex, type ShardEntries, type ShardIndex, shardIndexLength } from "./shard-index.ts";
 
 /** Where an encoded chunk is. */
 export interface EncodedPlace {
@@ -23,10 +18,10 @@ export interface EncodedPlace {
   readonly offset: number;
   /** Bytes of the chunk; undefined means the whole object, whatever its size. */
   readonly nbytes: number | undefined;
-  /** Slot in the innermost shard's index; undefined for a separate object. */
-  readonly slot: number | undefined;
+  /** Slot in the innermost shard's index; absent for a separate object. */
+  readonly slot?: number;
   /** Set if the bytes are in memory; `offset` and `nbytes` select a part of it. */
-  readonly memory: Uint8Array | undefined;
+  readonly memory?: Uint8Array;
 }
 
 /** The details of errors about a place. */
@@ -115,16 +110,12 @@ export class ShardCache {
    * The index of a shard that is an object; undefined if there is none. It cannot be aborted, because other callers may wait
    * for the same index.
    */
-  async open(
-    key: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
-  ): Promise<KnownShard | undefined> {
+  async open(key: string, index: ShardIndex): Promise<KnownShard | undefined> {
     const known = this.#find(key);
     if (known !== undefined) return known;
     const running = this.#loading.get(key);
     if (running !== undefined) return running;
-    const mine = this.#load(key, grid, layout);
+    const mine = this.#load(key, index);
     this.#loading.set(key, mine);
     const isCurrent = (): boolean => this.#loading.get(key) === mine;
     try {
@@ -140,8 +131,7 @@ export class ShardCache {
   async openNested(
     place: EncodedPlace & { readonly nbytes: number },
     version: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
+    { grid, layout }: ShardIndex,
     signal?: AbortSignal,
   ): Promise<ShardEntries> {
     // The first chunk of a shard starts where the shard does, and may be a shard too. It is shorter, because it does not
@@ -178,67 +168,50 @@ export class ShardCache {
       if (name === key || name.startsWith(`${key}\0`)) this.#drop(name);
   }
 
-  async #load(
-    key: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
-  ): Promise<KnownShard | undefined> {
-    if (this.#store.readsToStat === true) return this.#loadUnsized(key, grid, layout);
+  async #load(key: string, index: ShardIndex): Promise<KnownShard | undefined> {
+    const path = this.#store.describe(key);
+    if (this.#store.readsToStat === true) {
+      // Asking for the size would read the whole object. Entries beyond its end show up when they are read.
+      const bytes = await this.#readIndex(key, index);
+      if (bytes === undefined) return undefined;
+      const size = Number.MAX_SAFE_INTEGER;
+      return {
+        size,
+        version: hashBytes(bytes),
+        entries: await decodeShardIndex(bytes, { path, size, ...index }),
+      };
+    }
     const info = await this.#store.stat(key);
     if (info === undefined) return undefined;
+    const { size, version } = info;
     // The metadata give the size of the index, so it is read only as far as the object goes.
-    const length = Math.min(info.size, shardIndexLength(elementsOf(grid), layout));
-    const offset = layout.location === "start" ? 0 : info.size - length;
+    const length = Math.min(size, shardIndexLength(elementsOf(index.grid), index.layout));
+    const offset = index.layout.location === "start" ? 0 : size - length;
     const bytes = await this.#store.getRange(key, { offset, length });
     if (bytes === undefined) return undefined;
-    const path = this.#store.describe(key);
-    let entries: ShardEntries;
     try {
-      entries = await decodeShardIndex(bytes, { path, start: 0, size: info.size, grid, layout });
+      return { size, version, entries: await decodeShardIndex(bytes, { path, size, ...index }) };
     } catch (error) {
       // If the object was replaced between two requests, the bytes mean nothing; an unchanged object is damaged.
       const isDamage = isSuperchunkError(error) && error.isDamage;
-      if (!isDamage || (await this.#store.stat(key))?.version === info.version) throw error;
+      if (!isDamage || (await this.#store.stat(key))?.version === version) throw error;
       throw new SuperchunkError("STALE", "the shard was replaced while its index was read; read again", {
         path,
         cause: error,
       });
     }
-    return { size: info.size, version: info.version, entries };
   }
 
-  /** Reads the index if asking for the object's size would read all of it: entries beyond its end show up when they are read. */
-  async #loadUnsized(
-    key: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
-  ): Promise<KnownShard | undefined> {
-    const bytes = await this.#readIndex(key, grid, layout);
-    if (bytes === undefined) return undefined;
-    const size = Number.MAX_SAFE_INTEGER;
-    const path = this.#store.describe(key);
-    const entries = await decodeShardIndex(bytes, { path, start: 0, size, grid, layout });
-    return { size, version: hashBytes(bytes), entries };
-  }
-
-  #readIndex(
-    key: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
-  ): Promise<Uint8Array | undefined> {
+  #readIndex(key: string, { grid, layout }: ShardIndex): Promise<Uint8Array | undefined> {
     const length = shardIndexLength(elementsOf(grid), layout);
     const range = layout.location === "start" ? { offset: 0, length } : { suffixLength: length };
     return this.#store.getRange(key, range);
   }
 
   /** The current `version` of a known shard; undefined if the object does not exist. */
-  async versionOf(
-    key: string,
-    grid: readonly number[],
-    layout: ShardIndexLayout,
-  ): Promise<string | undefined> {
+  async versionOf(key: string, index: ShardIndex): Promise<string | undefined> {
     if (this.#store.readsToStat !== true) return (await this.#store.stat(key))?.version;
-    const bytes = await this.#readIndex(key, grid, layout);
+    const bytes = await this.#readIndex(key, index);
     return bytes && hashBytes(bytes);
   }
 

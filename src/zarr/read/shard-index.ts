@@ -34,6 +34,12 @@ export interface ShardIndexLayout {
   readonly order: readonly number[] | undefined;
 }
 
+/** The number of inner chunks of a shard along each dimension, and how their index is stored. */
+export interface ShardIndex {
+  readonly grid: readonly number[];
+  readonly layout: ShardIndexLayout;
+}
+
 /** The usual layout: at the end, little-endian, with a crc32c. */
 export const DEFAULT_INDEX: ShardIndexLayout = {
   location: "end",

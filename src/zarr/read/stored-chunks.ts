@@ -7,9 +7,9 @@ import type { AbsentChunk } from "../../archive/kinds/types.ts";
 import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
-import { mapAhead, runPooled } from "../../store/pool.ts";
+import { mapAhead } from "../../store/pool.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
-import { type Chain, innerGrid, permute, type ShardingSerializer, unpermute } from "../codecs/chain.ts";
+import { type Chain, permute, type ShardingSerializer, shardIndexOf, unpermute } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { assertAbsent, type EncodedPlace, type ShardCache } from "./shard-cache.ts";
@@ -218,22 +218,14 @@ async function* slotsAt(
     } else yield { start, shape, key, offset: 0, nbytes, slot: undefined, version };
     return;
   }
-  const grid = innerGrid(serializer, permute(shape, chain.order));
-  const shard = isStored ? await cache.open(key, grid, serializer.index) : undefined;
+  const shard = isStored ? await cache.open(key, shardIndexOf(chain, serializer, shape)) : undefined;
   if (shard === undefined) {
     if (isStored) await assertAbsent(store, key, signal);
     yield* missingIn(piece, key, undefined, model.shape);
     return;
   }
   const { size: nbytes, version, entries } = shard;
-  const place: EncodedPlace = {
-    key,
-    path: store.describe(key),
-    offset: 0,
-    nbytes,
-    slot: undefined,
-    memory: undefined,
-  };
+  const place = { key, path: store.describe(key), offset: 0, nbytes };
   yield* listInner({ ...piece, serializer, place, version, entries, extent: model.shape }, cache, signal);
 }
 
@@ -262,8 +254,7 @@ async function* listInner(
     const { chain, start, shape } = piece;
     const { serializer } = chain;
     if (serializer.kind === "sharding" && chain.stages.length === 0) {
-      const grid = innerGrid(serializer, permute(shape, chain.order));
-      const nested = await cache.openNested(at, version, grid, serializer.index, signal);
+      const nested = await cache.openNested(at, version, shardIndexOf(chain, serializer, shape), signal);
       yield* listInner({ ...piece, serializer, place: at, version, entries: nested, extent }, cache, signal);
       continue;
     }
@@ -318,28 +309,12 @@ function* innerPieces(
   }
 }
 
-/** Objects whose sizes are requested at a time. */
-const STATS_AT_ONCE = 64;
-
-/** Bytes of the documents, chunks and shards of an array. */
-export async function sumStored(
+/** Keys of the documents, chunks and shards of an array. */
+export async function* storedKeys(
   store: ReadableStore,
   model: ArrayModel,
-  asked: AbortSignal | undefined,
-): Promise<number> {
-  let total = 0;
-  const ask = async (key: string, signal: AbortSignal): Promise<void> => {
-    const size = await (store.sizeOf?.(key, { signal }) ??
-      store.stat(key, { signal }).then((info) => info?.size));
-    total += size ?? 0;
-  };
-  await runPooled(model.metadataKeys, STATS_AT_ONCE, ask, asked);
-  let keys: string[] = [];
-  for await (const position of storedPositions(store, model, asked)) {
-    if (keys.push(model.chunkKey(position)) < STATS_AT_ONCE) continue;
-    await runPooled(keys, STATS_AT_ONCE, ask, asked);
-    keys = [];
-  }
-  await runPooled(keys, STATS_AT_ONCE, ask, asked);
-  return total;
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  yield* model.metadataKeys;
+  for await (const position of storedPositions(store, model, signal)) yield model.chunkKey(position);
 }

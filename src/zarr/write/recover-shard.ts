@@ -111,7 +111,7 @@ export async function findEarlierShard(
       { path, field: "index_codecs", expected: "an index at the end with a crc32c", found: layout },
     );
   const length = shardIndexLength(elementsOf(grid), layout);
-  const place = { key, path, offset: 0, nbytes: size, slot: undefined, memory: undefined };
+  const place = { key, path, offset: 0, nbytes: size };
   for (let end = size; end >= length; end -= WINDOW) {
     signal?.throwIfAborted();
     const start = Math.max(0, end - length - WINDOW + 1);

@@ -9,7 +9,7 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { type ItemView, swapItems } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
 import { type Extent, resolveSelection, type Selection, stridesOf } from "../../values/selection.ts";
-import { innerGrid, leafOf, permute, type ShardingSerializer, stagesOf } from "../codecs/chain.ts";
+import { leafOf, type ShardingSerializer, shardIndexOf, stagesOf } from "../codecs/chain.ts";
 import {
   type AxisSegment,
   combine,
@@ -292,19 +292,18 @@ export class WritableZarrArray extends ZarrArray {
     options: SetOptions,
   ): Promise<void> {
     const { axes, chain } = this.model;
-    const shape = shapeAt(axes, position);
-    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const index = shardIndexOf(chain, serializer, shapeAt(axes, position));
+    const { grid, layout } = index;
     const key = this.model.chunkKey(position);
-    const layout = serializer.index;
     this.#checkCapacity(key, grid);
     const { chunkOrder } = this.encodeSettings(options);
     const strategy = options.strategy ?? this.#settings.strategy ?? "rewrite";
     const unlimited = strategy === "append" ? Number.POSITIVE_INFINITY : MAX_UNUSED;
     const maxUnused = options.maxUnused ?? this.#settings.maxUnused ?? unlimited;
     await this.#retry(key, async () => {
-      const known = await this.reading.cache.open(key, grid, layout);
+      const known = await this.reading.cache.open(key, index);
       const updates = await encode();
-      const target = { key, grid, layout, chunkOrder, version: known?.version, signal: options.signal };
+      const target = { key, ...index, chunkOrder, version: known?.version, signal: options.signal };
       const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
       const plan = planShardWrite(
         state,

@@ -1,7 +1,7 @@
 /** Emptying the destination of an older conversion. */
 import { expect, test } from "vitest";
-import { deleteTree } from "../../../src/convert/run/destination.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
+import { deleteTree } from "../../../src/store/tree.ts";
 import type { ListEntry } from "../../../src/store/types.ts";
 
 const KEEP = "z/c/0/0/500";

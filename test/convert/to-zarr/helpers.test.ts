@@ -3,7 +3,7 @@ import { cpSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ConvertOptions, ConvertResult } from "../../../src/convert/pipeline.ts";
-import { convertWith, targetOf } from "../../../src/convert/run/convert.ts";
+import { convert, targetOf } from "../../../src/convert/run/convert.ts";
 import type { Helper, Helpers } from "../../../src/convert/run/helpers.ts";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
@@ -50,7 +50,7 @@ function helpersInto(
 
 function run(to: string, helpers: Helpers | undefined, options: ConvertOptions = {}): Promise<ConvertResult> {
   const source = { store: new FileStore(tree), path: "" };
-  return convertWith(source, { store: new FileStore(to) }, options, helpers);
+  return convert(source, { store: new FileStore(to) }, options, helpers);
 }
 
 /** All files below a folder, with their bytes. */
