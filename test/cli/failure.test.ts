@@ -27,7 +27,7 @@ describe("exit codes", () => {
     expect(exitCodeOf(new SuperchunkError(code as ErrorCode, "x"))).toBe(exit);
   });
 
-  it("[FX-01] a container that the caller has not allowed is no damage", () => {
+  it("[FX-01] a container that the caller has not allowed is not damage", () => {
     expect(exitCodeOf(new SuperchunkError("UNSAFE_PATH", "x", { field: "container" }))).toBe(1);
   });
 
