@@ -114,6 +114,18 @@ test("documents name only commands and options that exist", async () => {
   expect(wrong).toEqual([]);
 });
 
+test("docs/command.md describes every command, and every format of cat", async () => {
+  const page = readFileSync(join(repositoryRoot, "docs", "command.md"), "utf8");
+  const [, commands = ""] = /\| command \| does \|\n((?:\|.*\n)+)/.exec(page) ?? [];
+  expect(COMMAND_NAMES.filter((name) => !commands.includes(`\`${name} `))).toEqual([]);
+  const [, table = ""] = /\| format \| what it is \|\n((?:\|.*\n)+)/.exec(page) ?? [];
+  const described = Array.from(table.matchAll(/^\| `(\w+)`/gm), ([, format]) => format);
+  const { out } = await runCli(["cat", "--help"]);
+  const [, choices = ""] = /--format <format>.*?\(choices:([^)]*)\)/s.exec(out) ?? [];
+  expect(described.length).toBeGreaterThan(5);
+  expect(described.sort()).toEqual(Array.from(choices.matchAll(/"(\w+)"/g), ([, format]) => format).sort());
+});
+
 /** The pages in `docs`. */
 function guides(): string[] {
   return readdirSync(join(repositoryRoot, "docs"), { recursive: true, encoding: "utf8" })
