@@ -144,20 +144,13 @@ export function arrayFilterOf(
     );
   };
   switch (name) {
-    case "delta": {
-      const decoded = numberAt("dtype", context.dtype);
-      const encoded = numberAt("astype", decoded);
-      return { stage: castStage(name, decoded, encoded, sumUp), encoded };
-    }
+    case "delta":
+    case "quantize":
     case "astype": {
-      const decoded = numberAt("decode_dtype", context.dtype);
-      const encoded = numberAt("encode_dtype", decoded);
-      return { stage: castStage(name, decoded, encoded, castAll), encoded };
-    }
-    case "quantize": {
-      const decoded = numberAt("dtype", context.dtype);
-      const encoded = numberAt("astype", decoded);
-      return { stage: castStage(name, decoded, encoded, castAll), encoded };
+      const isCast = name === "astype";
+      const decoded = numberAt(isCast ? "decode_dtype" : "dtype", context.dtype);
+      const encoded = numberAt(isCast ? "encode_dtype" : "astype", decoded);
+      return { stage: castStage(name, decoded, encoded, name === "delta" ? sumUp : castAll), encoded };
     }
     case "bitround":
       return {

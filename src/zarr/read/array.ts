@@ -38,7 +38,7 @@ import { type Chain, leafOf, unpermute } from "../codecs/chain.ts";
 import { isChecksum } from "../codecs/stage.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
-import type { ArrayModel } from "../document/model.ts";
+import type { ArrayModel, GroupModel } from "../document/model.ts";
 import type { ReadSettings } from "./leaf.ts";
 import { ChunkReading } from "./reading.ts";
 
@@ -146,21 +146,50 @@ export interface ZarrChunk extends ReadableChunk {
   readonly version: string;
 }
 
-/** A Zarr array of any version, sharded or not. */
-export class ZarrArray implements ReadableArray {
-  readonly kind: "array" = "array";
+/** What arrays and groups have in common. */
+export abstract class ZarrNode {
   readonly dialect: ZarrDialect;
   readonly store: ReadableStore;
   readonly path: string;
+  readonly attrs: JsonObject;
+  /** The document as stored; empty for a group that is known only from its members. */
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  #owned: { close?(): Promise<void> } | undefined;
+
+  constructor(store: ReadableStore, model: ArrayModel | GroupModel, warnings: readonly string[]) {
+    this.store = store;
+    this.dialect = ("shownAs" in model ? model.shownAs : undefined) ?? model.dialect;
+    this.path = model.path;
+    this.attrs = model.attributes;
+    this.metadata = model.document;
+    this.warnings = warnings;
+  }
+
+  /** Releases the store if `open` of `superchunk/node` made it; else the store stays open. */
+  async close(): Promise<void> {
+    await this.#owned?.close?.();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Makes `close` close the store, or whatever else the node was opened with. */
+  ownStore(owned: { close?(): Promise<void> } | undefined): this {
+    this.#owned = owned;
+    return this;
+  }
+}
+
+/** A Zarr array of any version, sharded or not. */
+export class ZarrArray extends ZarrNode implements ReadableArray {
+  readonly kind: "array" = "array";
   /** Dtype of the values in memory. */
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly order = "C";
   readonly fillValue: JsonValue;
-  readonly attrs: JsonObject;
-  /** The document as stored. */
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
   readonly dimensionNames: readonly (string | null)[] | undefined;
   /** Bytes of all values. */
   readonly nbytes: number;
@@ -173,19 +202,13 @@ export class ZarrArray implements ReadableArray {
   protected readonly storedDType: DType;
   protected readonly isSwapped: boolean;
   readonly #prepare: PrepareMemory | undefined;
-  #owned: { close?(): Promise<void> } | undefined;
 
   constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
-    this.store = store;
+    super(store, model, model.warnings);
     this.model = model;
-    this.dialect = model.shownAs ?? model.dialect;
-    this.path = model.path;
     this.dtype = model.dtype;
     this.shape = model.shape;
     this.fillValue = model.fillValue;
-    this.attrs = model.attributes;
-    this.metadata = model.document;
-    this.warnings = model.warnings;
     this.dimensionNames = model.dimensionNames;
     this.nbytes = elementsOf(model.shape) * model.dtype.itemSize;
     const { endian } = leafOf(model.chain).serializer;
@@ -345,21 +368,6 @@ export class ZarrArray implements ReadableArray {
     const { store, model, nbytes, reading } = this;
     const { verifyChunks } = await import("./verify.ts");
     return verifyChunks({ store, model, nbytes, reading }, options);
-  }
-
-  /** Releases the store if `open` of `superchunk/node` made it; else the store stays open. */
-  async close(): Promise<void> {
-    await this.#owned?.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  /** Makes `close` close the store, or whatever else the node was opened with. */
-  ownStore(owned: { close?(): Promise<void> } | undefined): this {
-    this.#owned = owned;
-    return this;
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {

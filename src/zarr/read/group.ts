@@ -1,11 +1,11 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
 import type { LongOptions, OpenOptions, ReadableTable, VerifyReport } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
-import type { ZarrArray } from "./array.ts";
+import { type ZarrArray, ZarrNode } from "./array.ts";
 
 /** The attribute in which conversions store the order of columns. */
 export const COLUMN_ORDER = "column_order";
@@ -17,18 +17,10 @@ export interface GroupAccess {
 }
 
 /** A Zarr group of any version. */
-export class ZarrGroup {
+export class ZarrGroup extends ZarrNode {
   readonly kind: "group" = "group";
-  readonly dialect: ZarrDialect;
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  /** Document as stored; empty for a group that is known only from its members. */
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
   readonly #model: GroupModel;
   readonly #access: GroupAccess;
-  #owned: { close?(): Promise<void> } | undefined;
 
   constructor(
     store: ReadableStore,
@@ -36,12 +28,7 @@ export class ZarrGroup {
     access: GroupAccess,
     warnings: readonly string[] = [],
   ) {
-    this.warnings = warnings;
-    this.store = store;
-    this.dialect = model.dialect;
-    this.path = model.path;
-    this.attrs = model.attributes;
-    this.metadata = model.document;
+    super(store, model, warnings);
     this.#model = model;
     this.#access = access;
   }
@@ -67,7 +54,7 @@ export class ZarrGroup {
     const unreadable = new Map<string, SuperchunkError>();
     await collect(this, "", found, options.skipUnreadable === true ? unreadable : undefined);
     const parts = { store: this.store, model: this.#model, access: this.#access, unreadable };
-    return new GroupArrays(parts, found).ownStore(this.#owned);
+    return new GroupArrays(parts, found).ownStore(this);
   }
 
   /** Bytes that all arrays below take in their store. */
@@ -78,21 +65,6 @@ export class ZarrGroup {
   /** Reads and decodes every stored chunk of all arrays below. Findings are returned, not thrown. */
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     return (await this.arrays()).verify(options);
-  }
-
-  /** Releases the store if `open` of `superchunk/node` made it; else the store stays open. */
-  async close(): Promise<void> {
-    await this.#owned?.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  /** Makes `close` close the store, or whatever else the node was opened with. */
-  ownStore(owned: { close?(): Promise<void> } | undefined): this {
-    this.#owned = owned;
-    return this;
   }
 }
 

@@ -5,8 +5,9 @@
  * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
  * condition: its version is compared just before, while no other writer can do the same.
  */
-import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
+import { at, countLeading, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { JournalWrite } from "../../format/journal.ts";
 import type { ObjectInfo, PutOptions, WritableStore } from "../../store/types.ts";
 import {
   encodeShardIndex,
@@ -56,8 +57,7 @@ export async function applyPlan(
     // Other names of the object may belong to a backup, or to an archive's data file.
     if (writeRange === undefined || links > 1 || isLink) return false;
     // Writes that lengthen the object come first: if they do not fit, nothing has changed yet.
-    const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
-      offset + bytes.length > size;
+    const isLonger = ({ offset, bytes }: JournalWrite): boolean => offset + bytes.length > size;
     for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))])
       await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
     return true;
@@ -174,7 +174,7 @@ async function* copyRun(
 async function patchCopy(
   store: WritableStore,
   target: ShardTarget,
-  writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[],
+  writes: readonly JournalWrite[],
 ): Promise<void> {
   const old = (await store.get(target.key, { signal: target.signal })) ?? new Uint8Array(0);
   const size = writes.reduce((most, { offset, bytes }) => Math.max(most, offset + bytes.length), old.length);
@@ -185,9 +185,7 @@ async function patchCopy(
 }
 
 /** Joins adjacent writes, so that a chunk and the index after it arrive together. */
-function joinWrites(
-  writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[],
-): { offset: number; bytes: Uint8Array }[] {
+function joinWrites(writes: readonly JournalWrite[]): JournalWrite[] {
   const groups: { offset: number; end: number; parts: Uint8Array[] }[] = [];
   for (const { offset, bytes } of writes) {
     const last = groups.at(-1);
@@ -196,16 +194,9 @@ function joinWrites(
       last.end += bytes.length;
     } else groups.push({ offset, end: offset + bytes.length, parts: [bytes] });
   }
-  return groups.map(({ offset, end, parts }) => {
+  return groups.map(({ offset, parts }) => {
     const [only] = parts;
-    if (parts.length === 1 && only !== undefined) return { offset, bytes: only };
-    const bytes = new Uint8Array(end - offset);
-    let at = 0;
-    for (const part of parts) {
-      bytes.set(part, at);
-      at += part.length;
-    }
-    return { offset, bytes };
+    return { offset, bytes: parts.length === 1 && only !== undefined ? only : joinBytes(parts) };
   });
 }
 
@@ -321,7 +312,7 @@ type ShardPlan =
   | {
       readonly kind: "patch";
       readonly entries: ShardEntries;
-      readonly writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
+      readonly writes: readonly JournalWrite[];
       readonly indexAt: number;
     };
 
@@ -371,7 +362,7 @@ export function planShardWrite(
 
 interface Patch {
   readonly entries: (ShardEntry | undefined)[];
-  readonly writes: { offset: number; bytes: Uint8Array }[];
+  readonly writes: JournalWrite[];
   /** First byte after all chunks. */
   readonly end: number;
 }
