@@ -23,7 +23,7 @@ import {
   sourceOfArray,
   sourceOfBytes,
 } from "../sources/source-array.ts";
-import { findOhlcRatio, meaningOf } from "../sources/zipline.ts";
+import { findMinuteBars, meaningOf } from "../sources/zipline.ts";
 import { type ArrayJob, planArray } from "./array-job.ts";
 
 /** An array that cannot be converted, and why. */
@@ -144,8 +144,8 @@ async function addColumns(
   const wanted = place.node === "" ? chooseColumns(archive, names, options.columns) : names;
   // The meaning of columns depends on all of them, even those that are not opened.
   const stored = archive.kind === "table" ? (archive.metadata["names"] as readonly string[]) : names;
-  const ratio = await findOhlcRatio(archive, stored, options);
-  const meaning = meaningOf(stored, archive.attrs, ratio);
+  const bars = await findMinuteBars(archive, stored, options);
+  const meaning = meaningOf(stored, archive.attrs, bars?.ratio);
   const { path, attrs } = archive;
   const members = addGroup(found, place, { path, attrs, added: meaning.table }, wanted);
   for (const [column, to] of members)

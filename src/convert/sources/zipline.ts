@@ -52,15 +52,6 @@ const BUNDLE_METADATA = "metadata.json";
 const MOST_FOLDERS_ABOVE = 3;
 const MOST_METADATA_BYTES = 64 << 20;
 
-/** The price factor in the `metadata.json` of a bundle of minute bars for one of its tables; undefined if there is none. */
-export async function findOhlcRatio(
-  place: SourceLocation,
-  names: readonly string[],
-  options: StoreOptions,
-): Promise<number | undefined> {
-  return (await findMinuteBars(place, names, options))?.ratio;
-}
-
 /** What a bundle says of one of its tables of minute bars. */
 interface MinuteBars {
   /** How many units a price of 1 is. */

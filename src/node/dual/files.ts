@@ -27,7 +27,7 @@ import {
   systemCode,
 } from "../fs/fs-handles.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
-import { newMark, publishFile, writeFully, writeFullySync } from "../fs/fs-write.ts";
+import { draftFile, newMark, writeFully, writeFullySync } from "../fs/fs-write.ts";
 
 const nextTurn: () => Promise<void> = promisify(setImmediate);
 
@@ -209,7 +209,7 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
       let written = 0;
       await explain({ side: "zarr", key }, "writing it again", true, async () => {
         const parent = await folders.make(folder, true);
-        await publishFile({
+        const draft = await draftFile({
           folder: parent,
           name,
           shown: folders.describe(key),
@@ -224,6 +224,7 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
             fs.fchmodSync(file, READ_ONLY_MODE);
           },
         });
+        await draft.publish();
       });
       return written;
     },

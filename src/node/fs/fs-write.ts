@@ -388,18 +388,14 @@ export function temporaryName(name: string, mark: string = newMark()): string {
 }
 
 /**
- * Publishes a file. On any failure or abort the temporary is removed and the old file stays.
+ * Writes a file under a temporary name; the draft then publishes its own. On any failure or abort the temporary is removed and the old file
+ * stays.
  *
  * `ifAbsent` is exact: creating the hard link fails if the name exists. `ifVersion` is compared right before the rename, because no
  * file system can compare and swap; the store lets one writer at a time do that.
  *
  * @throws CONFLICT if a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
  */
-export async function publishFile(publication: Publication): Promise<ObjectInfo> {
-  return (await draftFile(publication)).publish();
-}
-
-/** The first half of {@link publishFile}: everything but the name. The draft's second half fails in the same ways. */
 export async function draftFile(publication: Publication): Promise<Draft> {
   const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);

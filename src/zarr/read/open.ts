@@ -53,7 +53,9 @@ export async function openOwn(
   path: string,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  return (await openV3(store, path, options)) ?? (await openV2(store, path, options));
+  const read = (name: string): Promise<JsonValue | undefined> =>
+    readDocument(store, joinKey(path, name), options.signal);
+  return (await openV3(store, path, options)) ?? openV2Node(store, path, options, read);
 }
 
 /** Opens the array at a path. Throws like {@link openZarr}, and `BAD_ARGUMENT` for a group. */
@@ -190,14 +192,6 @@ export async function isBareGroup(
   for (const name of (await foldersOnly(store, folder, signal)) ?? [])
     if (await isNode(store, joinKey(folder, name), signal)) return true;
   return false;
-}
-
-async function openV2(
-  store: ReadableStore,
-  path: string,
-  options: OpenZarrOptions,
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  return openV2Node(store, path, options, (key) => readDocument(store, joinKey(path, key), options.signal));
 }
 
 /** `read` returns the node's own documents by name. */
