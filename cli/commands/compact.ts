@@ -76,7 +76,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
   const { bytesWritten, moved } = await withRoot(root, { breakLock, mirrorCosts }, context, async (array) => {
     await work(changes, context, (options) => array.compact(changes, options));
     const gone = moveOlderThan && (await moveTo(array, to, moveOlderThan, context));
-    return { bytesWritten: array.bytesWritten, moved: gone };
+    return { bytesWritten: array.bytesWritten ?? 0, moved: gone };
   });
   const after = await cbytesOf(root, context);
   if (flags.json === true)

@@ -121,7 +121,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });
   else
     context.message(
-      `${root}: ${describeDeletion(plan, "was", "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
+      `${root}: ${describeDeletion(plan, "was", "were")}; ${bytesWritten === undefined ? "" : `${formatSize(bytesWritten)} written, `}${formatPlural(plan.rows, "row")} now`,
     );
 }
 
@@ -130,7 +130,7 @@ async function removeFrom(
   root: string,
   flags: DeleteFlags,
   context: Context,
-): Promise<{ readonly plan: DeletePlan; readonly bytesWritten: number }> {
+): Promise<{ readonly plan: DeletePlan; readonly bytesWritten: number | undefined }> {
   const [start, end] = resolveRows(flags.rows, array.length);
   const plan = await array.planDelete(start, end);
   // A user who waits should know why.

@@ -107,7 +107,7 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...result });
   else
     context.message(
-      `${root}: ${formatPlural(result.valuesSet, "value")} set, ${formatSize(result.bytesWritten)} written`,
+      `${root}: ${formatPlural(result.valuesSet, "value")} set${result.bytesWritten === undefined ? "" : `, ${formatSize(result.bytesWritten)} written`}`,
     );
 }
 

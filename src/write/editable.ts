@@ -190,9 +190,9 @@ export abstract class Editable implements AsyncDisposable {
   get superchunkLength(): number | undefined {
     return undefined;
   }
-  /** Bytes of superchunks, chunk files or shards written since opening, as far as the format counts them. */
-  get bytesWritten(): number {
-    return 0;
+  /** Bytes of superchunks or chunk files written since opening; undefined for Zarr, which does not count them. */
+  get bytesWritten(): number | undefined {
+    return undefined;
   }
   /** Names of the columns that can be read alone; for a group, its known members. */
   get columnNames(): readonly string[] {

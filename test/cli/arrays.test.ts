@@ -718,6 +718,16 @@ describe("every command that changes an array", () => {
     expect((await runCli(["verify", at("carray")])).code).toBe(0);
   });
 
+  it("set and delete of a Zarr array do not say that nothing was written", async () => {
+    cpSync(findFixture("carray/bcolz-dflt-resized").file, at("source"), { recursive: true });
+    await ok(["convert", at("source"), at("a.zarr")]);
+    const set = ["set", at("a.zarr"), "--slice", "1", "--value", "7"];
+    expect((await runCli(set)).err).toBe(`superchunk: ${at("a.zarr")}: 1 value set\n`);
+    expect(JSON.parse(await ok([...set, "--json"]))).not.toHaveProperty("bytesWritten");
+    const cut = await runCli(["delete", at("a.zarr"), "--rows", "-1:"]);
+    expect(cut.err).toMatch(/ rewritten; \d+ rows now\n$/);
+  });
+
   it.each(["create", "set", "delete", "compact", "repair"])("%s --help has examples", async (name) => {
     expect(await runCli([name, "--help"])).toMatchObject({
       code: 0,
