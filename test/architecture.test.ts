@@ -173,13 +173,13 @@ const LATER: Readonly<Record<string, number>> = {
   plan: 2_566,
   queue: 600,
   page: 5_649,
-  places: 854,
+  places: 852,
   buckets: 1_431,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 87_449, bar: 58_000 },
+  lines: { limit: 87_423, bar: 58_000 },
   files: { limit: 368, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -15,7 +15,13 @@ import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
-import { createArray, openWritable, removeNew, type WriterLock } from "../write/array/create.ts";
+import {
+  createArray,
+  openWritable,
+  removeNew,
+  type WriteOptions,
+  type WriterLock,
+} from "../write/array/create.ts";
 import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
@@ -65,12 +71,10 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
       found: format,
     });
   const lock = readOnly === true ? undefined : options.lock;
+  const own = { ...options, lock: lock && (() => lock(joinKey(path, "meta/lock"))), openPlace };
   if (options.shared !== undefined && options.shared !== false && readOnly !== true)
-    return editShared(store, path, { ...options, format });
-  if (format === "blz") {
-    const take = lock && (() => lock(joinKey(path, "meta/lock")));
-    return openWritable(target, path, { ...options, lock: take, openPlace });
-  }
+    return editShared(store, path, own, format);
+  if (format === "blz") return openWritable(target, path, own);
   const key = await lockKey(store, path, format);
   const held = await lock?.(key);
   try {
@@ -85,19 +89,23 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
 async function editShared(
   store: WritableStore,
   path: string,
-  options: EditOptions & { readonly format: EditFormat },
+  {
+    shared,
+    lock,
+    encoder,
+    signal,
+    modify,
+    openPlace,
+  }: Omit<EditOptions, "lock"> & Pick<WriteOptions, "lock">,
+  format: EditFormat,
 ): Promise<Editable> {
-  const { format, shared, lock, encoder, signal, modify } = options;
   if (format !== "blz" || modify !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "several writers append only to an array of superchunks, and change no values; open it without `shared`, or convert it",
       { path: store.describe(path), field: "shared", expected: "blz", found: format },
     );
-  const take = lock && (() => lock(joinKey(path, "meta/lock")));
-  const openPlace = options.openPlace ?? placesAllowed(options);
-  const own = shared === true ? {} : shared;
-  return openShared(store, path, { encoder, signal, lock: take, openPlace, ...own });
+  return openShared(store, path, { encoder, signal, lock, openPlace, ...(shared === true ? {} : shared) });
 }
 
 /** How an array is opened whose lock is held. */

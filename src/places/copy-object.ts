@@ -1,7 +1,7 @@
 /** Copies a file of a superchunk from one place to another. Must not know when the copy is committed. @see FORMAT.md [FG-21] */
 import { startCrc32c } from "../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { isWritable, type StoreOptions, type WritableStore } from "../store/types.ts";
+import { isWritable, type PutSource, type StoreOptions, type WritableStore } from "../store/types.ts";
 import type { PlacedKey } from "./placed-store.ts";
 
 /** Bytes read at a time. */
@@ -36,11 +36,12 @@ export async function copyObject(
   });
 }
 
-async function putNew(
+/** Puts an object under a free key; durable when resolved. Throws `CONFLICT` if it is taken, where the store can tell. */
+export async function putNew(
   store: WritableStore,
   key: string,
-  pieces: () => AsyncIterable<Uint8Array>,
-  signal: AbortSignal | undefined,
+  pieces: () => PutSource,
+  signal?: AbortSignal,
 ): Promise<void> {
   try {
     await store.put(key, pieces(), { durable: true, ifAbsent: true, signal });
@@ -74,10 +75,7 @@ class Sum {
   }
 }
 
-async function* piecesOf(
-  { store, key }: PlacedKey,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
+async function* piecesOf({ store, key }: PlacedKey, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
   const size = (await store.stat(key, { signal }))?.size;
   for (let offset = 0; offset < (size ?? 1); offset += PIECE) {
     const length = Math.min(PIECE, (size ?? 0) - offset);

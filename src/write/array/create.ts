@@ -29,7 +29,7 @@ import {
 import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
-import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { givenShape } from "../editable.ts";
 import { type Adoption, planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
@@ -388,12 +388,10 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   const { store, placed } = writer.root;
   await writer.finishChanges();
   await commitStorage(writer);
-  const superfluous: Superfluous[] = [];
   const { kept } = liveReservations(writer.committed.layout.writers, Date.now());
   const isAlone = kept.every(({ count }) => count === 0);
-  superfluous.push(
-    ...(await findSuperfluous(writer, { store, key: writer.root.key("data") }, undefined, isAlone)),
-  );
+  const data = { store, key: writer.root.key("data") };
+  const superfluous = await findSuperfluous(writer, data, undefined, isAlone);
   for (const name of placed?.names ?? []) {
     const folder = placed?.folderIn(name);
     if (folder !== undefined && isWritable(folder.store))
@@ -403,7 +401,7 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   }
   const meta = writer.root.key("meta");
   await store.removeLeftovers?.(meta);
-  for (const name of await listObjects(store, meta))
+  for (const name of await namesIn(store, meta, "object"))
     if (name.startsWith(JOURNAL_PREFIX)) superfluous.push({ store, key: joinKey(meta, name) });
   if (superfluous.length === 0) return [];
   // A writer that is wrongly believed dead must not commit any longer what is removed now.
@@ -433,10 +431,11 @@ async function findSuperfluous(
   const home = writer.root.placed?.home;
   // The array's store looks for a superchunk in the place where it is named to be.
   const own = place === undefined && home !== undefined && isWritable(home) ? home : store;
-  for (const folder of await subfolders(own, data)) {
+  const below = (await namesIn(own, data, "folder")).map((name) => joinKey(data, name));
+  for (const folder of [data, ...below]) {
     // Leftovers of puts belong to writers that append together, if there are any.
     if (isAlone) await own.removeLeftovers?.(folder);
-    for (const name of await listObjects(own, folder)) {
+    for (const name of await namesIn(own, folder, "object")) {
       // Beside superchunks, a place has the mark of the array.
       if (place !== undefined && parseSuperchunkName(name) === undefined) continue;
       if (!folders.has(folder) || !known.has(name)) found.push({ store: own, key: joinKey(folder, name) });
@@ -445,29 +444,15 @@ async function findSuperfluous(
   return found;
 }
 
-async function subfolders(store: WritableStore, data: string): Promise<string[]> {
-  const folders = [data];
-  for await (const entry of listing(store, data))
-    if (entry.kind === "folder") folders.push(joinKey(data, entry.name));
-  return folders;
-}
-
-async function listObjects(store: WritableStore, folder: string): Promise<string[]> {
+/** The names of a folder's entries of one kind; none if the store cannot list. */
+async function namesIn(store: WritableStore, folder: string, wanted: ListEntry["kind"]): Promise<string[]> {
   const names: string[] = [];
-  for await (const { name, kind } of listing(store, folder)) if (kind === "object") names.push(name);
-  return names;
-}
-
-/** A listing; empty if the store cannot list. */
-async function* listing(
-  store: WritableStore,
-  folder: string,
-): AsyncGenerator<{ readonly name: string; readonly kind: "object" | "folder" }> {
   try {
-    yield* store.list(folder);
+    for await (const { name, kind } of store.list(folder)) if (kind === wanted) names.push(name);
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
   }
+  return names;
 }
 
 /** The names of superchunks in a place that the layout counts or writers have reserved. */

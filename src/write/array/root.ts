@@ -3,8 +3,9 @@
  * that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
  */
 import { isEqual, toHex } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
+import { putNew } from "../../places/copy-object.ts";
 import type { Placing } from "../../places/declared.ts";
 import { type AllPlacesOptions, checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
@@ -67,14 +68,8 @@ export class ArrayRoot {
    * @throws CONFLICT if the file exists: from a failed attempt, or from another writer that may still commit it
    */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
-    const { store } = this;
-    try {
-      await store.put(key, pieces, { durable: true, ifAbsent: !this.#replaces });
-    } catch (error) {
-      if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-      // A file system without hard links cannot create a name exclusively.
-      await store.put(key, pieces, { durable: true });
-    }
+    if (this.#replaces) await this.store.put(key, pieces, { durable: true });
+    else await putNew(this.store, key, () => pieces);
   }
 
   /**

@@ -296,13 +296,13 @@ export class BloscpackFile extends QueuedEditor {
     await this.#rewrite(0, encodeChunks(pieces, checksum, undefined, compression), options, shape);
   }
 
+  #growing(options: LongOptions): BloscpackAppendOptions {
+    const { encoder, settings } = this.#options;
+    return { ...settings, ...options, encoder, grow: true };
+  }
+
   #planAppend(options: LongOptions): ReturnType<typeof planAppend> {
-    return planAppend(this.#state, {
-      ...this.#options.settings,
-      ...options,
-      encoder: this.#options.encoder,
-      grow: true,
-    });
+    return planAppend(this.#state, this.#growing(options));
   }
 
   protected commit(options: LongOptions): Promise<void> {
@@ -314,15 +314,8 @@ export class BloscpackFile extends QueuedEditor {
     options: LongOptions,
     metadata?: JsonObjectInput,
   ): Promise<void> {
-    const { encoder, settings } = this.#options;
     const more = metadata === undefined ? {} : { metadata };
-    await appendToBloscpack(this.store, this.path, source, {
-      ...settings,
-      ...options,
-      encoder,
-      grow: true,
-      ...more,
-    });
+    await appendToBloscpack(this.store, this.path, source, { ...this.#growing(options), ...more });
     await this.#read();
   }
 
@@ -364,10 +357,7 @@ export class BloscpackFile extends QueuedEditor {
       }
       const data = await archive.readBytes(from, to, { signal: options.signal });
       applyEdits(changes, data);
-      const one = (async function* () {
-        yield data;
-      })();
-      yield* encodeChunks(one, checksum, undefined, compression);
+      yield* encodeChunks([data], checksum, undefined, compression);
     }
   }
 
@@ -377,11 +367,10 @@ export class BloscpackFile extends QueuedEditor {
     options: LongOptions,
     shape?: readonly number[],
   ): Promise<void> {
-    const { encoder, settings } = this.#options;
-    const more = { ...settings, ...options, encoder, grow: true };
     const spool = await spoolChunks(chunks, scratchBeside(this.store, this.path));
     try {
-      await rewrite({ ...this.#planAppend(options), ...(shape && { shape }) }, kept, spool, more);
+      const plan = { ...this.#planAppend(options), ...(shape && { shape }) };
+      await rewrite(plan, kept, spool, this.#growing(options));
       this.#written += (await this.store.stat(this.path))?.size ?? 0;
     } finally {
       await spool.dispose();

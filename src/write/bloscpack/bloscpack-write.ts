@@ -214,7 +214,7 @@ function reserveWithoutOffsets(): SuperchunkError {
 
 /** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, if given. */
 export async function* encodeChunks(
-  pieces: AsyncIterable<Uint8Array>,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   checksum: ChecksumName,
   itemSize: number | undefined,
   options: BloscpackCompression & Pick<BloscpackOptions, "onProgress">,
@@ -233,7 +233,9 @@ export async function* encodeChunks(
 }
 
 /** The pieces, or an empty one if there are none. */
-async function* notEmpty(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* notEmpty(
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
   let isEmpty = true;
   for await (const piece of pieces) {
     isEmpty = false;

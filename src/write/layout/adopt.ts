@@ -8,7 +8,7 @@ import { superchunkSequence } from "../../archive/places/blpk-sequence.ts";
 import type { ChunkSequence } from "../../archive/places/sequence.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseStorage } from "../../format/folder.ts";
-import { FIRST_LOOSE } from "../../format/layout.ts";
+import { EMPTY_LAYOUT } from "../../format/layout.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -90,18 +90,13 @@ export async function planAdoption(
   const chosen = settleStored(base, cut, storagePath);
   const settings = { ...chosen, superchunklen: Math.max(first, chosen.superchunklen) };
   const layout = {
-    generation: 0,
+    ...EMPTY_LAYOUT,
     id: newArrayId(),
-    epoch: 0,
-    edition: 0,
-    revision: 0,
-    next: FIRST_LOOSE,
     plain: counts.length,
     runs: counts.reduce<ReturnType<typeof appendRun>>(
       (runs, chunks, i) => appendRun(runs, i + 1, chunks),
       [],
     ),
-    patches: [],
     storage: storageOf(settings),
   };
   const cbytes = cuts.reduce((sum, each) => sum + each.cbytes, 0);
