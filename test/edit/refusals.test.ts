@@ -137,6 +137,25 @@ test("a Zarr array whose grid lists the length of each chunk has no other rows, 
     message: expect.stringContaining("only Zarr v3 hierarchies are changed") as string,
   });
   await group.close();
+  const document = {
+    ...{ zarr_format: 2, shape: [4], chunks: [4], dtype: "<i4", order: "C" },
+    ...{ fill_value: 0, compressor: null, filters: null },
+  };
+  await store.put("v2/.zarray", new TextEncoder().encode(JSON.stringify(document)));
+  const old = await edit(store, "v2");
+  await old.set([0], 7);
+  for (const change of [
+    () => old.append([1]),
+    () => old.resize(5),
+    () => old.deleteRows(3, 4),
+    () => old.setAttributes({ a: 1 }),
+  ])
+    await expect(change()).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("only Zarr v3 documents are changed") as string,
+    });
+  await old.close();
+  expect((await (await openArray(store, "v2")).get()).data).toEqual(Int32Array.of(7, 0, 0, 0));
 });
 
 test("arrays without dimensions have no rows to follow or to scan, and a group is neither array nor table", async () => {
