@@ -90,7 +90,8 @@ export async function undoFiles(
     else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
     else {
       // The file comes first: if this is interrupted, its shard's name still proves what was added.
-      if (kind !== "copy") removed += await restoreFile(site, data, facts, former);
+      if (kind !== "copy") await restoreFile(site, data, facts, former);
+      removed += facts.size - former.size;
       restored++;
     }
     await files.remove(shard);
@@ -160,20 +161,19 @@ export async function findFormer(
   return { size: Math.min(facts.size, Math.max(size, end)), mode, replaced: false };
 }
 
-/** Restores a data file. Resolves with the number of bytes cut off. */
+/** Restores a data file. */
 async function restoreFile(
   { files }: LinkSite,
   data: FilePlace,
   facts: FileFacts,
   former: FormerFile,
-): Promise<number> {
+): Promise<void> {
   if (facts.size > former.size) {
     // Permissions come first, while the tail still proves that they may be restored.
     await files.setMode(data, former.mode | OWNER_WRITES);
     await files.truncate(data, former.size);
     await files.setMode(data, former.mode);
   } else if (facts.mode !== former.mode) await files.setMode(data, former.mode);
-  return facts.size - former.size;
 }
 
 /** The files of a record at their current places. */

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { crc32c } from "../../../src/bytes/checksum.ts";
 import { decodeSync, prepare } from "../../../src/codec/index.ts";
 import { create as createArray } from "../../../src/node/edit.ts";
-import { link, open } from "../../../src/node/index.ts";
+import { link, open, unlink } from "../../../src/node/index.ts";
 import { decodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { makeFile, stored } from "../../format/small-archives.ts";
@@ -47,6 +47,14 @@ test("[FL-02] the original bytes of a file are followed by a padded copy of the 
     }
     for (const entry of entries.slice(own.length)) expect(entry).toBeUndefined();
   }
+});
+
+test("unlink counts the bytes that it cuts off all files", async () => {
+  const root = copyOf(join(corpusFolder, "blz-superchunk", "i4-adler32-meta"));
+  const { files } = await link(root);
+  const added = files.reduce((sum, file) => sum + file.added, 0);
+  expect([files.length, added > files.length]).toEqual([3, true]);
+  expect(await unlink(root)).toMatchObject({ files: 3, removed: added });
 });
 
 test("[FL-03] shards are read-only hard links, or of the requested kind", async () => {
