@@ -318,13 +318,13 @@ async function sendStream(
     if (piece.length > held) place.hold(piece.length - held);
     held = Math.max(held, piece.length);
     place.moved();
-    await new Promise<void>((resolve, reject) => {
+    await new Promise<void>((resolve) => {
       response.once("close", resolve);
       response.write(piece, (error) => {
         response.off("close", resolve);
         place.moved();
-        if (error) reject(error);
-        else resolve();
+        if (error) response.destroy(); // the client has gone
+        resolve();
       });
     });
     if (response.destroyed) return;

@@ -1,5 +1,8 @@
 /** Tables over HTTP as Parquet: ranges, versions, and what happens when the table changes. */
+import { once } from "node:events";
+import { connect } from "node:net";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { convert } from "../../../src/node/index.ts";
@@ -43,6 +46,30 @@ test("each table below the root is a file: whole, in ranges, with one ETag, and 
   const scan = await openParquet(new HttpStore(served.url), path.slice(1), undefined);
   const days = await scan.readColumn({ column: "day", rowStart: 0, rowEnd: 2 });
   expect(days.length).toBe(2);
+});
+
+test("a client that goes away in the middle of a file is not a failure of the server", async () => {
+  const errors: unknown[] = [];
+  const served = await serveView([join(corpusFolder, "ctable")], {
+    onError: (_, error) => errors.push(error),
+  });
+  try {
+    const path = "/bcolz-daily-equities.parquet";
+    const { hostname, port } = new URL(served.url);
+    const { bytes } = await ask(served.url, path);
+    for (let turns = 0; turns < 60; turns++) {
+      const socket = connect(Number(port), hostname);
+      socket.on("error", () => {});
+      await once(socket, "connect");
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`);
+      for (let i = 0; i < turns; i++) await setImmediate();
+      socket.resetAndDestroy();
+    }
+    expect((await ask(served.url, path)).bytes.equals(bytes)).toBe(true);
+    expect(errors).toEqual([]);
+  } finally {
+    await served.close();
+  }
 });
 
 test("a table that changes gets another ETag, and ranges of the old one fail", async () => {
