@@ -29,6 +29,28 @@ export function isFlaw(error: unknown): error is SuperchunkError {
   );
 }
 
+/** What is wrong with an archive, and what cannot be brought back, as text. */
+export interface Losses {
+  readonly problems: string[];
+  readonly lost: string[];
+}
+
+/** Returns what `read` does; undefined if stored bytes prevent it, which is noted together with what is lost by it. */
+export async function readOrNote<T>(
+  { problems, lost }: Losses,
+  loss: string,
+  read: () => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isFlaw(error)) throw error;
+    problems.push(error.message);
+    lost.push(loss);
+    return undefined;
+  }
+}
+
 /** Turns an error into a flaw. `path` is the file, if the error does not name one. */
 export function flawOf(error: SuperchunkError, path: string): Flaw {
   const { offset } = error.details;

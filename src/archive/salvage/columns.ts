@@ -41,6 +41,12 @@ export interface FoundColumn {
   readonly problems: readonly string[];
 }
 
+/** Decoded bytes of a column, up to the end of its last chunk. */
+export function bytesOf({ slots, chunkBytes }: FoundColumn): number {
+  const last = slots.length - 1;
+  return last < 0 ? 0 : last * chunkBytes + (slots[last]?.nbytes ?? 0);
+}
+
 /** A chunk's place, before it is known whether the chunk is intact. */
 type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
 

@@ -20,8 +20,8 @@ import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../ki
 import type { Archive, ArrayArchive, LongOptions, OpenOptions } from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
-import { isFlaw, readHeaderAt } from "./chunk-check.ts";
-import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
+import { isFlaw, type Losses, readHeaderAt, readOrNote } from "./chunk-check.ts";
+import { bytesOf, type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
 import {
   countRows,
   type Hole,
@@ -210,9 +210,7 @@ export function nameSome(paths: readonly string[]): string {
 }
 
 function rowsFound({ found, rowBytes }: SalvagedColumn): number {
-  const last = found.slots.length - 1;
-  const bytes = last < 0 ? 0 : last * found.chunkBytes + (found.slots[last]?.nbytes ?? 0);
-  return rowBytes === 0 ? 0 : Math.floor(bytes / rowBytes);
+  return rowBytes === 0 ? 0 : Math.floor(bytesOf(found) / rowBytes);
 }
 
 /** Compression and checksum of a column's intact chunks, which newly made chunks get as well. */
@@ -325,27 +323,17 @@ async function withInterruptedChanges(
   store: ReadableStore,
   path: string,
   { layout, folders }: { readonly layout: StoredLayout | undefined; readonly folders: readonly string[] },
-  { problems, lost }: { readonly problems: string[]; readonly lost: string[] },
+  losses: Losses,
 ): Promise<ReadableStore> {
   if (layout?.journal === undefined) return store;
   const shown = store.describe(arrayJournalKey(path, layout.journal));
-  const give = (error: unknown, where: string): void => {
-    if (!isFlaw(error)) throw error;
-    problems.push(error.message);
-    lost.push(`values that were set in place last, as far as they were not written yet${where}`);
-  };
+  const loss = "values that were set in place last, as far as they were not written yet";
   const fitting = new Map<string, readonly JournalWrite[]>();
-  try {
-    for (const [key, writes] of await readArrayJournal(store, path, layout, folders)) {
-      try {
-        await withWrites(store, new Map([[key, writes]]), shown);
-        fitting.set(key, writes);
-      } catch (error) {
-        give(error, `: ${store.describe(key)}`);
-      }
-    }
-  } catch (error) {
-    give(error, "");
-  }
+  const writesByKey = await readOrNote(losses, loss, () => readArrayJournal(store, path, layout, folders));
+  for (const [key, writes] of writesByKey ?? [])
+    await readOrNote(losses, `${loss}: ${store.describe(key)}`, async () => {
+      await withWrites(store, new Map([[key, writes]]), shown);
+      fitting.set(key, writes);
+    });
   return withWrites(store, fitting, shown);
 }

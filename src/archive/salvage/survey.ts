@@ -16,8 +16,8 @@ import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
 import { explainNoArchive } from "../open/no-archive.ts";
 import { FILLED, isNumpy, metadataObject, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";
-import { isFlaw } from "./chunk-check.ts";
-import { type FoundColumn, findBloscpackChunks } from "./columns.ts";
+import { isFlaw, type Losses, readOrNote } from "./chunk-check.ts";
+import { bytesOf, type FoundColumn, findBloscpackChunks } from "./columns.ts";
 import { findFileChunks } from "./file-chunks.ts";
 import {
   countRows,
@@ -84,12 +84,6 @@ export async function isArrayFolder(store: ReadableStore, path: string): Promise
   return false;
 }
 
-/** What is wrong with an archive, and what cannot be brought back, as text. */
-interface Losses {
-  readonly problems: string[];
-  readonly lost: string[];
-}
-
 /** Surveys a table: each column is a separate array, with as many rows as the longest. */
 async function surveyTable(
   store: ReadableStore,
@@ -124,7 +118,9 @@ async function surveyTable(
   }
   const [first] = surveys.values();
   const kept = (policy: HolePolicy): RowSpan[] => keptRows(holes, rows, policy);
-  const attrs = await tableAttributes(store, path, { problems, lost });
+  const attrs = await readOrNote({ problems, lost }, "the attributes", () =>
+    readAttributes(store, joinKey(path, "__attrs__"), {}),
+  );
   return {
     dialect: "ctable",
     kind: "table",
@@ -152,7 +148,7 @@ async function surveyTable(
         dialect: "ctable",
         store,
         path,
-        attrs,
+        attrs: attrs ?? {},
         metadata,
         warnings: [],
         metadataKeys: [],
@@ -186,26 +182,14 @@ async function tableColumns(
   return { names, dirs: {} };
 }
 
-async function tableAttributes(
-  store: ReadableStore,
-  path: string,
-  { problems, lost }: Losses,
-): Promise<JsonObject> {
-  try {
-    return (await readAttributes(store, joinKey(path, "__attrs__"), {})) ?? {};
-  } catch (error) {
-    if (!isFlaw(error)) throw error;
-    problems.push(error.message);
-    lost.push("the attributes");
-    return {};
-  }
-}
-
 /** Surveys one file: plain bytes, or a numpy array. */
 async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
   const problems: string[] = [];
   const lost: string[] = [];
-  const store = await withSoundJournal(given, key, options, { problems, lost });
+  const head = (await given.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
+  const loss = "a change in place that was not finished";
+  const changed = await readOrNote({ problems, lost }, loss, () => withJournal(given, key, head, options));
+  const store = changed ?? given;
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan: options.scan === true });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
@@ -272,24 +256,6 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   };
 }
 
-/** The store with an interrupted change of the file completed; as it is if its journal is damaged. */
-async function withSoundJournal(
-  store: ReadableStore,
-  key: string,
-  options: SurveyOptions,
-  { problems, lost }: Losses,
-): Promise<ReadableStore> {
-  const head = (await store.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
-  try {
-    return await withJournal(store, key, head, options);
-  } catch (error) {
-    if (!isFlaw(error)) throw error;
-    problems.push(error.message);
-    lost.push("a change in place that was not finished");
-    return store;
-  }
-}
-
 /** The items of a file. `shape` and `nbytes` are undefined if the metadata do not give a shape. */
 interface FileItems {
   readonly isArray: boolean;
@@ -330,11 +296,6 @@ function givenMetadata(stored: JsonObject, { dtype, shape, order = "C" }: GivenF
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
   const parsed = formatDType(parseDType(dtype ?? "|u1", "dtype"));
   return { order, ...stored, container: "numpy", dtype: parsed, ...(shape === undefined ? {} : { shape }) };
-}
-
-function bytesOf({ slots, chunkBytes }: FoundColumn): number {
-  const last = slots.length - 1;
-  return last < 0 ? 0 : last * chunkBytes + (slots[last]?.nbytes ?? 0);
 }
 
 /**
