@@ -383,6 +383,7 @@ async function createBloscpack(
     options;
   if (fillValue !== undefined)
     throw badArgument("fillValue", fillValue, "nothing: a Bloscpack file has no default value");
+  if (dtype.itemSize === 0) throw badArgument("dtype", formatDType(dtype), "items of one byte or more");
   const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
   const settings = {
     ...compressor,

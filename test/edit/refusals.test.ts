@@ -18,6 +18,7 @@ const refused: readonly (readonly [options: Record<string, unknown>, code: strin
   [{ chunkLength: 0 }, "BAD_ARGUMENT", "an integer from 1"],
   [{ dtype: "O" }, "UNSUPPORTED", "Python objects are never written"],
   [{ dtype: "S0" }, "BAD_ARGUMENT", "items of no bytes"],
+  [{ format: "bloscpack", dtype: "S0", data: ["", ""] }, "BAD_ARGUMENT", "items of one byte or more"],
   [{ dtype: [["..", "<i4"]] }, "BAD_ARGUMENT", "columns are folders; rename it"],
   [{ format: "zarr", overwrite: true }, "BAD_ARGUMENT", "erase the node in its group first"],
   [{ format: "bcolz", kind: "table" }, "BAD_ARGUMENT", "a struct, with a field for each column of the table"],
