@@ -167,3 +167,25 @@ it("of many holes, neighbours share a line, only the first are listed, and JSON 
   expect(out.match(/^ {2}error INCOMPLETE: /gm)).toHaveLength(20);
   expect(out).toContain("\n  40 more INCOMPLETE; --json lists all\n");
 });
+
+it("repair never advises to overwrite what another repair, or anything else, has left at its destination", async () => {
+  const fill = ["--holes", "fill"];
+  expect((await runCli(["repair", at("carray"), at("saved"), ...fill])).code).toBe(3);
+  expect(await runCli(["repair", at("carray"), at("saved"), ...fill])).toMatchObject({
+    code: 1,
+    err: `superchunk: ${at("saved")}: the destination exists; name another\n`,
+  });
+  const record = at(".begun.blp.superchunk-convert.json");
+  writeFileSync(
+    record,
+    '{"format": "superchunk-convert", "version": 2, "sources": ["elsewhere"], "options": {}}',
+  );
+  const { code, err } = await runCli(["repair", at("rows.blp"), at("begun.blp"), ...fill]);
+  expect([code, err]).toEqual([
+    1,
+    expect.stringContaining(`${record}: an unfinished repair of another archive`),
+  ]);
+  expect(err).not.toContain("overwrite");
+  rmSync(record);
+  expect((await runCli(["repair", at("rows.blp"), at("begun.blp"), ...fill])).code).toBe(3);
+});

@@ -142,8 +142,22 @@ export async function repairArray(
     const to = FORMATS[survey.dialect];
     const { into } = options;
     // A repair that was killed left its record; the next one goes on with it.
-    const resume = (await into.store.stat(recordKey(into.path, false))) !== undefined;
-    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true, resume });
+    const record = recordKey(into.path, false);
+    const resume = (await into.store.stat(record)) !== undefined;
+    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true, resume }).catch(
+      (error: unknown) => {
+        // A repair replaces nothing, so it has no such option.
+        if (!isSuperchunkError(error, "CONFLICT") || !error.summary.includes("{overwrite: true}"))
+          throw error;
+        throw new SuperchunkError(
+          "CONFLICT",
+          resume
+            ? "an unfinished repair of another archive, or of an earlier state of this one, is recorded here; name another DST, or delete this file and what there is of its DST"
+            : "the destination exists; name another",
+          { path: into.store.describe(resume ? record : into.path), field: "destination" },
+        );
+      },
+    );
     const filled = policy === "fill" ? mergeSpans(holes) : [];
     return { ...report, filled };
   } finally {
