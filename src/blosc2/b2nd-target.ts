@@ -209,25 +209,70 @@ async function chunkOfBlocks(bytes: Uint8Array, work: Work): Promise<Uint8Array>
 async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Array> {
   const { layout, context } = work;
   const { signal } = context;
-  const places = new Map<string, ZarrChunk>();
-  for await (const chunk of array.listChunks({ signal }))
-    places.set(chunk.start.map((first, d) => first / at(array.chunkShape, d)).join(), chunk);
   const inner = layout.mode === "inner";
   const perChunk = layout.chunks.map((length, d) => (inner ? length / at(array.chunkShape, d) : 1));
   const fill = array.model.fillItem;
-  for (const position of positions(layout.grid)) {
-    const members = positions(perChunk).map((member) =>
-      places.get(member.map((index, d) => at(position, d) * at(perChunk, d) + index).join()),
-    );
-    if (members.every((member) => member === undefined)) {
-      // c-blosc2 does not open a frame that stores a chunk of zeros: the index must mark it instead.
-      const isZero = fill.every((byte) => byte === 0);
-      yield isZero ? NO_BYTES : repeatedChunk(fill, layout.kind, layout.chunkBytes);
-      count(context, true);
-      continue;
+  const listed = new ListedInOrder(array, signal);
+  try {
+    for (const position of positions(layout.grid)) {
+      const members: (ZarrChunk | undefined)[] = [];
+      for (const member of positions(perChunk))
+        members.push(await listed.take(member.map((index, d) => at(position, d) * at(perChunk, d) + index)));
+      if (members.every((member) => member === undefined)) {
+        // c-blosc2 does not open a frame that stores a chunk of zeros: the index must mark it instead.
+        const isZero = fill.every((byte) => byte === 0);
+        yield isZero ? NO_BYTES : repeatedChunk(fill, layout.kind, layout.chunkBytes);
+        count(context, true);
+        continue;
+      }
+      const bytes = await readMembers(array, members, signal);
+      yield await (inner ? chunkOfInner(bytes, fill, work) : chunkOfBlocks(bytes[0] ?? NO_BYTES, work));
     }
-    const bytes = await readMembers(array, members, signal);
-    yield await (inner ? chunkOfInner(bytes, fill, work) : chunkOfBlocks(bytes[0] ?? NO_BYTES, work));
+  } finally {
+    await listed.end();
+  }
+}
+
+/** The stored chunks of an array by their grid positions. Keeps those of a row of shards only: there can be millions. */
+class ListedInOrder {
+  readonly #array: ZarrArray;
+  readonly #listed: AsyncGenerator<ZarrChunk>;
+  readonly #kept = new Map<string, ZarrChunk>();
+  #next: IteratorResult<ZarrChunk, void> | undefined;
+
+  constructor(array: ZarrArray, signal: AbortSignal | undefined) {
+    this.#array = array;
+    this.#listed = array.listChunks({ signal });
+  }
+
+  /** The chunk at a position; undefined if it is not stored. Positions must be in C order, or in that of the shards. */
+  async take(position: readonly number[]): Promise<ZarrChunk | undefined> {
+    const { chunkShape } = this.#array;
+    const shard = this.#shardOf(position.map((index, d) => index * at(chunkShape, d)));
+    this.#next ??= await this.#listed.next();
+    // Shards are listed in C order, and their chunks in any.
+    while (this.#next.done !== true && this.#shardOf(this.#next.value.start) <= shard) {
+      const { value } = this.#next;
+      this.#kept.set(value.start.map((first, d) => first / at(chunkShape, d)).join(), value);
+      this.#next = await this.#listed.next();
+    }
+    const found = this.#kept.get(position.join());
+    this.#kept.delete(position.join());
+    return found;
+  }
+
+  /** The number of the shard, or of the chunk without shards, that has an item. */
+  #shardOf(item: readonly number[]): number {
+    const { shape, chunkShape, shardShape = chunkShape } = this.#array;
+    return item.reduce(
+      (number, index, d) =>
+        number * Math.ceil(at(shape, d) / at(shardShape, d)) + Math.floor(index / at(shardShape, d)),
+      0,
+    );
+  }
+
+  async end(): Promise<void> {
+    await this.#listed.return(undefined);
   }
 }
 
@@ -304,7 +349,8 @@ async function* encodedChunks({ column, layout, context }: Work): AsyncGenerator
     const origin = position.map((index, d) => index * at(chunks, d));
     const box = origin.map((start, d) => Math.min(at(chunks, d), at(shape, d) - start));
     const bytes = await valuesOf(column, origin, box, context.signal);
-    const values = positions(chunks.map((length, d) => Math.ceil(length / at(blocks, d)))).map((block) =>
+    const grid = chunks.map((length, d) => Math.ceil(length / at(blocks, d)));
+    const values = Array.from(positions(grid), (block) =>
       cutBlock(
         { bytes, shape: box },
         { shape: blocks, origin: block.map((index, d) => index * at(blocks, d)) },

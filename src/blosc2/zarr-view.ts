@@ -378,7 +378,7 @@ export class Blosc2Store implements ReadableStore {
     const { dtype, chunks, blocks: shape } = this.#cut;
     const out = new Uint8Array(elementsOf(chunks) * dtype.itemSize);
     const grid = chunks.map((length, d) => Math.ceil(length / at(shape, d)));
-    for (const [i, position] of positions(grid).entries()) {
+    for (const [i, position] of [...positions(grid)].entries()) {
       const block = blocks[i];
       if (block === undefined) continue;
       const bytes = await decode(joinBytes(block), { maxNbytes: this.#frame.blockBytes });

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { readFrame } from "../../src/blosc2/frame.ts";
 import { encode } from "../../src/codec/index.ts";
 import { convert } from "../../src/convert/run/convert.ts";
@@ -14,6 +14,7 @@ import { create } from "../../src/edit/edit.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { ZarrArray } from "../../src/zarr/read/array.ts";
 import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 
 const root = fileURLToPath(new URL("../../fixtures", import.meta.url));
@@ -194,5 +195,82 @@ test.each(["blz", "bcolz", "bloscpack"] as const)(
     await convert(await open(store, "a"), { store, path: "a.b2nd" }, { to: "b2nd" });
     await convert(await open(store, "a.b2nd"), { store, path: "back" }, { to, verify: true });
     expect((await (await openArray(store, "back")).get()).data).toEqual(values);
+  },
+);
+
+test("a frame of more bytes than are kept in memory is compared, and then named", async () => {
+  const store = new MemoryStore();
+  // Random numbers, which do not compress.
+  const words = new Uint32Array(17 << 20);
+  for (let i = 0, word = 1; i < words.length; words[i++] = word) {
+    word ^= word << 13;
+    word ^= word >>> 17;
+    word ^= word << 5;
+  }
+  const data = new Uint8Array(words.buffer);
+  await (await create(store, "a", { dtype: "<u4", data: words })).close();
+  const report = await convert(
+    await open(store, "a"),
+    { store, path: "a.b2nd" },
+    { to: "b2nd", verify: true },
+  );
+  expect(report).toMatchObject({ converted: 1, verified: true });
+  expect(Buffer.compare(await (await openArray(store, "a.b2nd")).getBytes(), data)).toBe(0);
+  const names: string[] = [];
+  for await (const { name } of store.list("")) names.push(name);
+  expect(names.sort()).toEqual(["a", "a.b2nd"]);
+});
+
+test.each([
+  ["one block", 256, { chunks: [6, 32], blocks: [2, 16] }],
+  ["several blocks", 128, { chunks: [2, 16], blocks: [1, 16] }],
+])(
+  "inner chunks of %s are listed as they are written, a row of shards ahead at most",
+  async (_, blocksize, cut) => {
+    const [store, back] = [new MemoryStore(), new MemoryStore()];
+    const configuration = { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize };
+    const codecs = [
+      { name: "bytes", configuration: { endian: "little" } },
+      { name: "blosc", configuration },
+    ];
+    const shape = [240, 70];
+    const grid = { shape, chunkShape: [2, 16], shardShape: [6, 32], codecs };
+    const made = await create(store, "x", { format: "zarr", dtype: "<f8", ...grid });
+    await made.set(
+      [{ start: 7, stop: 231, step: 1 }],
+      Float64Array.from({ length: 224 * 70 }, (_, i) => i),
+    );
+    await made.close();
+    const list = ZarrArray.prototype.listChunks;
+    let [listed, ahead] = [0, 0];
+    const watched = vi.spyOn(ZarrArray.prototype, "listChunks").mockImplementation(async function* (
+      this: ZarrArray,
+      options,
+    ) {
+      for await (const chunk of list.call(this, options)) {
+        listed++;
+        yield chunk;
+      }
+    });
+    const source = { store, path: "x" };
+    try {
+      await convert(
+        source,
+        { store: back, path: "x.b2nd" },
+        {
+          to: "b2nd",
+          onProgress: ({ done, total }) => {
+            ahead = Math.max(ahead, listed - (600 * done) / total);
+          },
+        },
+      );
+    } finally {
+      watched.mockRestore();
+    }
+    expect(listed).toBeGreaterThan(500);
+    expect(ahead).toBeLessThan(40);
+    const frame = await openArray(back, "x.b2nd");
+    expect(frame).toMatchObject({ shardShape: cut.chunks, chunkShape: cut.blocks });
+    expect(await frame.getBytes()).toEqual(await (await openArray(store, "x")).getBytes());
   },
 );

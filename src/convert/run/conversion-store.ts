@@ -104,6 +104,8 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     }
     if (documents.has(key)) return applyTo(held, method, args);
     const place = hidden.get(key);
+    // A scratch object, which is gone again before anything is published.
+    if (method === "delete") hidden.delete(key);
     return place === undefined ? proceed() : applyTo(inner, method, [place, ...args.slice(1)]);
   };
 

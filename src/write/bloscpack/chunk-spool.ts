@@ -8,6 +8,8 @@ import type { StoredChunk } from "../array/superchunk-file.ts";
 
 /** Bytes of chunks held in memory; later chunks go to the scratch object. */
 const KEPT_BYTES = 64 << 20;
+/** Bytes of memory that a chunk takes besides its own. */
+const PER_CHUNK = 256;
 /** Bytes read back at once. */
 const READ_BYTES = 4 << 20;
 
@@ -64,7 +66,7 @@ export async function spoolChunks(
   for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
     const pieces = count(next.value);
     kept.push(...pieces);
-    held += next.value.bytes.length + next.value.digest.length;
+    held += PER_CHUNK + next.value.bytes.length + next.value.digest.length;
     if (held < keptBytes) continue;
     isSpooled = true;
     try {
