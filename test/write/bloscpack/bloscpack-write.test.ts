@@ -146,14 +146,14 @@ describe("compress", () => {
     }
     const scratch = scratchBeside(store, "a.blp");
     expect(scratch.key).toMatch(/^\.a\.blp\.[0-9a-f]{16}\.tmp$/);
-    const spool = await spoolChunks(chunks(false), scratch, 250);
+    const spool = await spoolChunks(chunks(false), scratch, 1000);
     expect(await store.stat(scratch.key)).toMatchObject({ size: 7 * 101 });
     expect(spool).toMatchObject({ nbytes: 1000, lastNbytes: 100, sizes: new Array(10).fill(101) });
     const bytes = await collect(spool.pieces());
     expect(bytes).toEqual(Uint8Array.from({ length: 1010 }, (_, i) => Math.floor(i / 101)));
     await spool.dispose();
     expect(await store.stat(scratch.key)).toBeUndefined();
-    await expect(spoolChunks(chunks(true), scratch, 250)).rejects.toThrow("the source failed");
+    await expect(spoolChunks(chunks(true), scratch, 1000)).rejects.toThrow("the source failed");
     expect(await store.stat(scratch.key)).toBeUndefined();
   });
 
