@@ -9,7 +9,8 @@ import { checkOptions } from "../store/check-options.ts";
 import { pause } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValueTypes } from "../values/selection.ts";
-import { slice } from "../values/selection.ts";
+import { slice, stridesOf } from "../values/selection.ts";
+import { toValues } from "../values/values.ts";
 
 /** Options of `follow`. */
 export interface FollowOptions extends StoreOptions {
@@ -59,10 +60,12 @@ export async function* followRows<Types extends ValueTypes>(
         lost = await findLoss(current, { items, last, next }, signal);
         while (next < rows && lost === undefined) {
           const stop = Math.min(rows, next + step);
-          const part = await current.get([slice(next, stop)], { signal });
-          last = await current.getBytes([slice(stop - 1, stop)], { signal });
+          const bytes = await current.getBytes([slice(next, stop)], { signal });
+          last = bytes.slice(-rowBytes);
+          const shape = [stop - next, ...rowShape];
           next = stop;
-          yield part as ArraySlice<Types>; // a slice of rows is never a single value
+          const data = toValues(bytes, current.dtype, elementsOf(shape)) as Types["data"];
+          yield { data, shape, stride: stridesOf(shape) };
         }
         failures = 0;
       } catch (error) {

@@ -85,6 +85,35 @@ test.each(FORMATS)(
   },
 );
 
+test.each(FORMATS)(
+  "%s: rows of any byte order are read once, and appended ones follow",
+  async (_, options) => {
+    const inner = new MemoryStore();
+    // New Zarr arrays are little-endian.
+    const dtype = options.format === "zarr" ? "<i4" : ">i4";
+    await (await create(inner, "a", { ...options, dtype, data: [1, 2, 3] })).close();
+    let reads = 0;
+    const counted = <T>({ method }: { method: string }, proceed: () => T): T => {
+      if (/^(?:get|read)/.test(method)) reads++;
+      return proceed();
+    };
+    const store = interceptStore(inner, { onCall: counted, onSync: counted });
+    const countReads = async <T>(work: () => Promise<T>): Promise<readonly [T, number]> => {
+      reads = 0;
+      return [await work(), reads];
+    };
+    const [, once] = await countReads(async () => (await openArray(store, "a")).get());
+    const [array, opening] = await countReads(() => openArray(store, "a"));
+    const following = array.follow({ interval: 1 });
+    const [first, followed] = await countReads(() => following.next());
+    expect([first.value?.data, opening + followed]).toEqual([Int32Array.of(1, 2, 3), once]);
+    const writer = await edit(inner, "a");
+    await writer.append([4, 5]);
+    await writer.close();
+    expect((await following.next()).value?.data).toEqual(Int32Array.of(4, 5));
+  },
+);
+
 test.each(FORMATS)("%s: another array in its place is an error", async (_, options) => {
   const store = new MemoryStore();
   await (await create(store, "a", { ...options, dtype: "<i4", data: [1, 2, 3] })).close();
