@@ -162,8 +162,9 @@ test.each(["bloscpack", "b2nd"] as const)(
     const inner = new MemoryStore();
     const { store } = watch(inner, false);
     const options = { to, verify: true };
-    await convert(await open(source, "a"), { store, path: "out" }, options);
+    const { bytesWritten } = await convert(await open(source, "a"), { store, path: "out" }, options);
     expect(await keysOf(inner)).toEqual(["out"]);
+    expect(bytesWritten).toBe((await inner.stat("out"))?.size);
     expect((await openArray(inner, "out")).shape).toEqual(shape);
   },
 );

@@ -58,7 +58,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
 
   const putObject = async (key: string, source: PutSource, put: PutOptions): Promise<ObjectInfo> => {
     let place = key;
-    if (hidesFiles && !SCRATCH_KEY.test(key)) {
+    if (hidesFiles) {
       if (put.ifAbsent === true) await refuseTaken(inner, key);
       place = hiddenKey(key);
       hidden.set(key, place);
@@ -66,8 +66,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     const { pieces, sum } =
       onReceipt === undefined ? { pieces: source, sum: undefined } : await summed(source);
     // A hidden file left by an earlier run may be replaced.
-    const own = place === key ? put : { ...put, ifAbsent: false };
-    const info = await publisher.putObject(place, pieces, own);
+    const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
     written += info.size;
     if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hex32(sum()) });
     return info;
@@ -78,6 +77,8 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     proceed: () => Promise<unknown>,
   ): Promise<unknown> => {
     if (method === "put") {
+      // It is gone again before anything is published.
+      if (SCRATCH_KEY.test(key)) return proceed();
       const [, source, put = {}] = args as [string, PutSource, PutOptions?];
       if (!isDocument(key)) return putObject(key, source, put);
       if (put.ifAbsent === true && !documents.has(key)) await refuseTaken(inner, key);
@@ -104,8 +105,6 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     }
     if (documents.has(key)) return applyTo(held, method, args);
     const place = hidden.get(key);
-    // A scratch object, which is gone again before anything is published.
-    if (method === "delete") hidden.delete(key);
     return place === undefined ? proceed() : applyTo(inner, method, [place, ...args.slice(1)]);
   };
 
