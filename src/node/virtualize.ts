@@ -126,8 +126,16 @@ export async function virtualizeListed(
     options.onFailure?.(failure);
   };
   const named = typeof sources === "string" ? [sources] : sources;
-  const paths = named.length > 1 && options.concat !== true ? await existingOf(named, note) : named;
-  const held = await openHeld(paths, options.signal);
+  const missing = new Map<string, SuperchunkError>();
+  const onMissing = (path: string, error: SuperchunkError): void => {
+    missing.set(path, error);
+    note({ path, node: nameOf(path), ...failureOf(error) });
+  };
+  const isList = named.length > 1 && options.concat !== true;
+  const held = await openHeld(named, options.signal, isList ? onMissing : undefined);
+  const [first] = missing.values();
+  const paths = named.filter((path) => !missing.has(path));
+  if (first !== undefined && paths.length === 0) throw first;
   const others = paths.filter((path) => !held.some(({ typed }) => typed === path));
   const openPlace = placeOpener({ allow: options.allow });
   const closeHeld = async (): Promise<void> => {
@@ -182,27 +190,6 @@ export async function virtualizeListed(
   }
 }
 
-/** The paths that exist; the others are reported. Throws `NOT_FOUND` if none exists. */
-async function existingOf(
-  paths: readonly string[],
-  onMissing: (failure: FailedArchive) => void,
-): Promise<readonly string[]> {
-  const found: string[] = [];
-  let first: unknown;
-  for (const path of paths) {
-    try {
-      await (await locate(path)).store.close?.();
-      found.push(path);
-    } catch (error) {
-      if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-      first ??= error;
-      onMissing({ path, node: nameOf(path), ...failureOf(error) });
-    }
-  }
-  if (found.length === 0) throw first;
-  return found;
-}
-
 /** Passes plans on, and notes the paths of their arrays. */
 async function* noteNodes(
   plans: AsyncIterable<ReferencePlan>,
@@ -222,16 +209,22 @@ interface HeldEntry extends Pick<ViewEntry, "node" | "source"> {
   readonly root: ZarrArray | ZarrGroup;
 }
 
-/** Opens the HDF5 files among paths. Throws `UNSUPPORTED` for Blosc2. */
+/** Opens the HDF5 files among paths. Throws `UNSUPPORTED` for Blosc2, and `NOT_FOUND` for a missing path unless `onMissing` takes it. */
 export async function openHeld(
   paths: readonly string[],
   signal: AbortSignal | undefined,
+  onMissing?: (path: string, error: SuperchunkError) => void,
 ): Promise<readonly HeldEntry[]> {
   const held: HeldEntry[] = [];
   const stores: ReadableStore[] = [];
   const openAll = async (): Promise<readonly HeldEntry[]> => {
     for (const typed of paths) {
-      const { store, path } = await locate(typed);
+      const place = await locate(typed).catch((error: unknown) => {
+        if (onMissing === undefined || !isSuperchunkError(error, "NOT_FOUND")) throw error;
+        onMissing(typed, error);
+      });
+      if (place === undefined) continue;
+      const { store, path } = place;
       stores.push(store);
       const root = await openInFile(store, path, { signal });
       if (root === undefined) await store.close?.();
