@@ -6,7 +6,6 @@ import {
   type DamageReport,
   encodeNpyHeader,
   type LongOptions,
-  type OpenAnyOptions,
   open as openIn,
   type Readable,
   type ReadableArray,
@@ -49,23 +48,19 @@ Examples:
       const target = out ?? deriveOut(file);
       const reports: DamageReport[] = [];
       const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
-      const opened = file === "-" ? openStdin(settings, context) : open(file, settings);
-      await closing(await opened, (archive) =>
-        decompress(archive, file === "-" ? "stdin" : file, target, options, context),
-      ).finally(() => printDamage(reports, options.damaged, context));
+      const work = (archive: Readable, name: string): Promise<void> =>
+        closing(archive, () => decompress(archive, name, target, options, context));
+      try {
+        if (file !== "-") return await work(await open(file, settings), file);
+        // Offsets point back and forth in the file, so all of stdin must be stored before it can be read.
+        await closing(new UnnamedFile("stdin", "give a file instead of stdin"), async (store) => {
+          await store.put("stdin", context.io.stdin);
+          await work(await openIn(store, "stdin", { ...settings, ...threadsOf() }), "stdin");
+        });
+      } finally {
+        printDamage(reports, options.damaged, context);
+      }
     });
-}
-
-/** Offsets point back and forth in the file, so all of stdin must be stored before it can be read. */
-async function openStdin(settings: OpenAnyOptions, { io }: Context): Promise<Readable> {
-  const store = new UnnamedFile("stdin", "give a file instead of stdin");
-  try {
-    await store.put("stdin", io.stdin);
-    return await openIn(store, "stdin", { ...settings, ...threadsOf() });
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
 }
 
 function deriveOut(file: string): string {
