@@ -120,11 +120,10 @@ async function repair(
       return;
     }
     printSome("found", problems, context);
-    // The holes come first among what is lost.
-    const { length } = report.holes;
-    const others = length > MOST_NAMES ? lost.slice(length) : lost;
-    if (others !== lost) printSome("lost", holeLines(report.holes), context);
-    printSome("lost", others, context);
+    // The holes come first among what is lost. Of many, neighbours share a line.
+    const isLong = report.holes.length > MOST_NAMES;
+    if (isLong) printSome("lost", holeLines(report.holes), context);
+    printSome("lost", isLong ? lost.slice(report.holes.length) : lost, context);
     const filled = report.filled.reduce((sum, { from, to }) => sum + to - from, 0);
     if (filled > 0)
       context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);

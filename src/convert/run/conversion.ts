@@ -222,8 +222,10 @@ export class Conversion {
     const identity = { sources: this.#sources.names, options: settings };
     const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
     const record = await ConversionRecord.open(store, key, identity, asked);
-    if (!isHierarchy) await this.#authorise(0, record);
-    if (!isHierarchy) return record;
+    if (!isHierarchy) {
+      await this.#authorise(0, record);
+      return record;
+    }
     if (isTaken && resume && !record.isResumed)
       throw conflict(
         store.describe(root),

@@ -157,9 +157,13 @@ export abstract class ZarrNode {
   readonly warnings: readonly string[];
   #owned: { close?(): Promise<void> } | undefined;
 
-  constructor(store: ReadableStore, model: ArrayModel | GroupModel, warnings: readonly string[]) {
+  constructor(
+    store: ReadableStore,
+    model: (ArrayModel | GroupModel) & Pick<ArrayModel, "shownAs">,
+    warnings: readonly string[],
+  ) {
     this.store = store;
-    this.dialect = ("shownAs" in model ? model.shownAs : undefined) ?? model.dialect;
+    this.dialect = model.shownAs ?? model.dialect;
     this.path = model.path;
     this.attrs = model.attributes;
     this.metadata = model.document;
