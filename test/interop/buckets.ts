@@ -1,6 +1,6 @@
 /**
- * Buckets of Google Cloud Storage and containers of Azure, with their real clients and emulators: fake-gcs-server (built by `go install`)
- * and Azurite (installed by npm), both set up in `.cache/interop`. xarray reads what is in Google's over plain HTTP.
+ * Buckets of Google Cloud Storage and S3 and containers of Azure, with their real clients and emulators: fake-gcs-server (built by
+ * `go install`), moto (from PyPI) and Azurite (installed by npm), set up in `.cache/interop`. xarray reads what is in Google's over plain HTTP.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -32,7 +32,7 @@ const NO_GO = "Go is not installed, which builds fake-gcs-server";
 interface Emulator {
   readonly child: ChildProcess;
   readonly env: Readonly<Record<string, string>>;
-  /** The web address of the bucket; undefined for Azurite, which answers ranges of plain HTTP with a wrong length. */
+  /** The web address of the bucket; undefined for Azurite, which answers ranges of plain HTTP with a wrong length, and moto, which wants keys. */
   readonly web: string | undefined;
 }
 
@@ -44,6 +44,7 @@ export const buckets: Suite = {
     for (const [scheme, start] of [
       ["gs", startGcs],
       ["az", startAzurite],
+      ["s3", startMoto],
     ] as const) {
       const emulator = await start();
       for (const each of [emulator, python]) {
@@ -152,22 +153,22 @@ async function checkIcechunk(
   if ("absent" in node) return console.log(`absent: buckets: ${node.absent}`);
   const { file } = findFixture(TABLE);
   const [place, local] = [`${root}/repository`, join(folder, "repository")];
-  const isAzure = root.startsWith("az:");
+  const isWritable = !root.startsWith("gs:");
   const [written] = await runCommands(node, folder, [
-    ["virtualize", file, isAzure ? place : local, "--to", "icechunk", "--json"],
+    ["virtualize", file, isWritable ? place : local, "--to", "icechunk", "--json"],
   ]);
-  if (!isAzure) {
+  if (!isWritable) {
     const store = bucketStore(parseBucketAddress(place));
     for (const name of await readdir(local, { recursive: true }))
       if ((await stat(join(local, name))).isFile()) await store.put(name, await readFile(join(local, name)));
     await store.close();
   }
-  const at = isAzure ? place : `${place}?anonymous=true`;
+  const at = isWritable ? place : `${place}?anonymous=true`;
   const values = ["--column", "close", "--format", "csv"];
   const [read] = await runCommands(node, folder, [["cat", at, ...values, "--allow", file]]);
   checks.equal(`${root}: the values of an Icechunk repository`, read?.out || read, wanted);
   const python = await prepareEnvironment({ name: "references", pythons: ["3.12", "3.13"] });
-  if ("absent" in python || !isAzure) return;
+  if ("absent" in python || !isWritable) return;
   const { Python } = linesIn(written ?? { code: 1, out: "{}", err: "" });
   const script = `${Python}\nprint(*dataset["close"].values.astype("int64"), sep="\\n")`;
   const summed = await runProgram(python.executable, ["-c", script], { env: python.env });
@@ -304,6 +305,20 @@ async function startAzurite(): Promise<Emulator | Absent> {
     env: { AZURE_STORAGE_ACCOUNT: ACCOUNT, AZURE_STORAGE_KEY: KEY, AZURE_STORAGE_ENDPOINT: endpoint },
     web: undefined,
   };
+}
+
+/** Installs moto, and starts its server with a bucket. */
+async function startMoto(): Promise<Emulator | Absent> {
+  const python = await prepareEnvironment({ name: "moto", pythons: ["3.12", "3.13", "3.11"] });
+  if ("absent" in python) return python;
+  const port = await freePort();
+  const child = spawn(python.executable, ["-m", "moto.server", "-p", String(port)], { stdio: "ignore" });
+  const url = `http://127.0.0.1:${port}`;
+  if (!(await untilAnswered(() => fetch(`${url}/${HOLDER}`, { method: "PUT" }))))
+    return giveUp(child, "moto does not answer");
+  // It accepts any keys.
+  const keys = { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: "secret", AWS_REGION: "us-east-1" };
+  return { child, env: { ...keys, AWS_ENDPOINT_URL: url }, web: undefined };
 }
 
 /** Repeats a request until the server is up; false after half a minute. */

@@ -68,6 +68,8 @@ export class BucketStore implements WritableStore {
   #client: Promise<BucketClient> | undefined;
   /** After a write, this store reads each object in its present state. */
   #hasWritten = false;
+  /** Resolves if the server obeys conditions of puts. */
+  #checked: Promise<void> | undefined;
 
   constructor(provider: Provider, place: BucketPlace) {
     if (place.bucket === "")
@@ -146,6 +148,13 @@ export class BucketStore implements WritableStore {
     checkKey(key);
     const { signal, ifAbsent, ifVersion } = options;
     signal?.throwIfAborted();
+    if (ifVersion !== undefined && this.#provider.mayIgnoreConditions?.() === true) {
+      this.#checked ??= this.#checkConditions(key);
+      await this.#checked.catch((error: unknown) => {
+        this.#checked = undefined;
+        throw error;
+      });
+    }
     this.#hasWritten = true;
     const putting: Putting = { mark: crypto.randomUUID(), ifAbsent, ifVersion };
     const parts = cutParts(source, signal);
@@ -334,6 +343,36 @@ export class BucketStore implements WritableStore {
         { path: this.describe(key), expected: ifVersion ?? "nothing", found: there?.version ?? "nothing" },
       );
     }
+  }
+
+  /**
+   * Throws `UNSUPPORTED` if the server ignores or refuses the condition of a put, as some S3-compatible servers do: two writers would delete
+   * each other's rows. A put that replaces a version of an object which does not exist must fail, or at least a put of another version.
+   */
+  async #checkConditions(key: string): Promise<void> {
+    const probe = this.#keyOf(`${key}.${crypto.randomUUID()}.tmp`);
+    const isObeyed = () =>
+      this.#send({}, (client, call) =>
+        client.put(probe, new Uint8Array(0), { mark: "", ifVersion: '"0"' }, call),
+      ).then(
+        () => false,
+        (error: unknown) => {
+          const { status } = this.#provider.failureOf(error);
+          if (status === 501) return false;
+          if (status === 404 || status === 409 || status === 412) return true;
+          throw this.#explain(key, error);
+        },
+      );
+    if (await isObeyed()) return;
+    const hasSecond = await isObeyed();
+    await this.#send({}, (client, call) => client.delete(probe, undefined, call));
+    if (hasSecond) return;
+    const server = this.#provider.server();
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `${server} ignores the condition of a put (If-Match), so two writers could delete each other's rows; nothing was replaced. Use a server that obeys it, as Amazon S3 does, or change a copy on a disk and upload it`,
+      { path: this.describe(key), field: "If-Match", found: server },
+    );
   }
 
   /** Converts a client's failure to ours with its name and status, but without the client's text about the request, which is signed. */

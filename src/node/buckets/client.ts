@@ -94,6 +94,8 @@ export interface Provider {
   readonly endpointAt: string;
   /** Name of the server in messages. */
   server(): string;
+  /** True if the server may ignore conditions of puts: one that only imitates the provider's. */
+  mayIgnoreConditions?(): boolean;
   /** Loads the client's package. Throws `UNSUPPORTED` if it is not installed, `BAD_ARGUMENT` for bad settings. */
   connect(): Promise<BucketClient>;
   failureOf(error: unknown): ClientFailure;

@@ -66,11 +66,13 @@ export function checkEndpoint(endpoint: string, path: string | undefined, variab
 
 /** The objects of a bucket in S3. */
 export function s3Provider(options: S3ClientOptions & { readonly bucket: string }): Provider {
+  const endpoint = () => options.endpoint ?? environmentOfS3().endpoint;
   return {
     scheme: "s3",
     holder: "bucket",
     endpointAt: "(AWS_ENDPOINT_URL_S3, or ?endpoint= of the address)",
-    server: () => options.endpoint ?? environmentOfS3().endpoint ?? "Amazon S3",
+    server: () => endpoint() ?? "Amazon S3",
+    mayIgnoreConditions: () => endpoint() !== undefined,
     failureOf,
     async connect() {
       const sdk = await loadPackage<S3Module>("@aws-sdk/client-s3", "addresses that start with s3://");

@@ -24,6 +24,8 @@ describeReading("the store in S3", async () => {
 });
 describePutting("the store in S3", async () => ({ store: makeStore() }));
 
+const NOT_IMPLEMENTED = "<Error><Code>NotImplemented</Code><Message>no</Message></Error>";
+
 describe("puts", () => {
   it("upload large objects in parts, byte for byte, and show them at once", async () => {
     const store = makeStore();
@@ -91,6 +93,33 @@ describe("puts", () => {
       Uint8Array.of(2),
       second.version,
     ]);
+  });
+
+  it("are refused if the server ignores or refuses the condition If-Match, before anything is replaced", async () => {
+    for (const answer of ["ignores", "refuses"]) {
+      const store = makeStore(answer);
+      const first = await store.put("a", Uint8Array.of(1));
+      server.intercept = (request, response) => {
+        if (request.headers["if-match"] === undefined) return false;
+        if (answer === "ignores") delete request.headers["if-match"];
+        else response.writeHead(501, { "content-type": "application/xml" }).end(NOT_IMPLEMENTED);
+        return answer === "refuses";
+      };
+      try {
+        for (let tries = 0; tries < 2; tries++)
+          await expect(store.put("a", Uint8Array.of(2), { ifVersion: first.version })).rejects.toMatchObject({
+            code: "UNSUPPORTED",
+            message: expect.stringContaining(
+              `${store.describe("a")}: ${server.endpoint} ignores the condition`,
+            ),
+          });
+      } finally {
+        server.intercept = () => false;
+      }
+      const names: string[] = [];
+      for await (const { name } of store.list("")) names.push(name);
+      expect([await store.get("a"), names]).toEqual([Uint8Array.of(1), ["a"]]);
+    }
   });
 
   it("recognize their own success if its answer was lost", async () => {
