@@ -21,6 +21,7 @@ import {
   joinHierarchy,
 } from "../zarr/write/node-document.ts";
 import { bucketStore, parseBucketAddress } from "./buckets/address.ts";
+import { environmentOfS3 } from "./buckets/s3.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
@@ -146,6 +147,17 @@ export interface WritableLocation {
 /** The start of the locations in an allowed place: an address unchanged, a folder as an absolute `file://` URL. */
 export function addressOf(place: string): string {
   return isAddress(place) ? place : `file://${resolve(place)}/`;
+}
+
+/**
+ * The addresses of a place that may be read. A bucket in S3 is allowed at Amazon and at the server that the AWS tools would ask, unless the
+ * address names a server.
+ */
+export function allowedAddresses(place: string): readonly string[] {
+  const address = addressOf(place);
+  const { endpoint } = environmentOfS3();
+  if (endpoint === undefined || !/^s3:\/\/[^?]*$/i.test(address)) return [address];
+  return [address, `${address}?endpoint=${encodeURIComponent(endpoint)}`];
 }
 
 /** True for a location with a scheme, including `file://`; false for paths. */

@@ -26,7 +26,7 @@ import type { GroupArrays } from "../zarr/read/group.ts";
 import { isFolder } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
-  addressOf,
+  allowedAddresses,
   closeOnFailure,
   isBucketAddress,
   type Location,
@@ -143,7 +143,7 @@ export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess
     openContainer:
       access.openContainer ??
       (async (...container) => (await import("./references.ts")).openContainer(...container)),
-    allow: access.allow?.map(addressOf),
+    allow: access.allow?.flatMap(allowedAddresses),
   };
 }
 

@@ -28,7 +28,7 @@ import { environmentOfS3 } from "./buckets/s3.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
 import {
-  addressOf,
+  allowedAddresses,
   assertNamesDiffer,
   closeOnFailure,
   closing,
@@ -397,7 +397,7 @@ export function changedSources(
     const { containers: kept } = await keptAt(place, true);
     const { containers, authorized, tokens } = joinContainers(kept, {
       authorize: options.authorize,
-      allow: options.allow?.map(addressOf),
+      allow: options.allow?.flatMap(allowedAddresses),
     });
     const credentials = { ...options.credentials, ...tokens };
     const stores = new Map<Container, ReadableStore>();

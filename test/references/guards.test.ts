@@ -284,8 +284,15 @@ describe("a set from another source", () => {
       return new MemoryStore();
     };
     const set = await openReferences(store, "set.json", { openContainer: spy, allow: ["s3://bucket/"] });
-    await expect(set.get("/x")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    const named = "s3://bucket/?endpoint=http://evil.invalid";
+    await expect(set.get("/x")).rejects.toMatchObject({
+      code: "UNSAFE_PATH",
+      message: expect.stringContaining(`{allow: "${named}"}`),
+    });
     expect(asked).toEqual([]);
+    const again = await openReferences(store, "set.json", { openContainer: spy, allow: [named] });
+    await expect(again.get("/x")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(asked).toEqual([evil.endpoint]);
   });
 
   it("asks for the credentials that a container names", async () => {

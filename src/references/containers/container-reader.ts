@@ -117,11 +117,13 @@ export class ContainerReader {
   }
 
   #authorize(container: Container, wanted: string): void {
-    const { name, prefix, location, credentials, anonymous } = container;
+    const { name, prefix, location, store, endpoint, credentials, anonymous } = container;
+    // Another server than the one that the reader named would answer for the bucket.
+    const server = store !== "s3" || endpoint === undefined ? "" : `?endpoint=${endpoint}`;
     if (!this.#options.authorized.has(name))
       throw new SuperchunkError(
         "UNSAFE_PATH",
-        `container "${name}" (${prefix}), which ${wanted} is in, is not allowed; to let the references read there, open them with {allow: "${location ?? prefix}"}`,
+        `container "${name}" (${prefix}), which ${wanted} is in, is not allowed; to let the references read there, open them with {allow: "${location ?? prefix}${server}"}`,
         { field: "container", expected: "an authorised container", found: name },
       );
     if (anonymous === true || credentials === undefined) return;
@@ -198,7 +200,7 @@ export function placeOpener({
 }
 
 /** The container of an address. Its settings are not stored with an archive: the reader passes them. */
-function addressed(address: string, name: string): Container {
+export function addressed(address: string, name: string): Container {
   const [place = "", query = ""] = address.split("?");
   const prefix = place.endsWith("/") ? place : `${place}/`;
   const store = storeOf(prefix);

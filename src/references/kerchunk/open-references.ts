@@ -10,6 +10,7 @@ import { joinKey, listKeys, resolveRange, splitKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { parseViewKey, type ViewRange } from "../../view/view.ts";
 import {
+  addressed,
   type ContainerCredentials,
   type ContainerOptions,
   ContainerReader,
@@ -168,10 +169,13 @@ export function joinContainers(
 /** A place of Azure with a shared access signature. */
 const SIGNED = /^((?:az|azure|abfs):\/\/[^?#]*)\?(.+)$/is;
 
-/** The names of the containers in a place. Adds one for the whole place if there is none yet. */
+/**
+ * The names of the containers in a place: an address, for S3 with the settings that `placeOpener` takes. Adds one for the whole place if there
+ * is none yet. A container with an `endpoint` is in the place only if the place names the same, because another server would answer.
+ */
 function allowPlace(containers: Containers, place: string): string[] {
-  const prefix = place.endsWith("/") ? place : `${place}/`;
-  const kept = [...containers].filter(({ endpoint }) => endpoint === undefined);
+  const { prefix, endpoint, ...asked } = addressed(place, "allowed");
+  const kept = [...containers].filter((each) => each.endpoint === endpoint);
   const inside = kept.filter((each) => each.prefix.startsWith(prefix));
   // A container that has moved out of the place is not allowed, whatever the prefix of its references.
   const names = inside
@@ -179,12 +183,12 @@ function allowPlace(containers: Containers, place: string): string[] {
     .map(({ name }) => name);
   if ([...containers].some((each) => each.prefix === prefix)) return names;
   const around = kept.find((each) => each.location === undefined && prefix.startsWith(each.prefix));
-  const { region, credentials } = around ?? {};
+  const { region = asked.region, credentials } = around ?? {};
   let name = "allowed";
   for (let i = 2; [...containers].some((each) => each.name === name); i++) name = `allowed-${i}`;
-  const own = defaultContainer(prefix, name);
   containers.add({
-    ...own,
+    ...defaultContainer(prefix, name),
+    ...(endpoint === undefined ? {} : { endpoint }),
     ...(region === undefined ? {} : { region }),
     // A part of a place that needs credentials, explicit or found as by the AWS tools, needs them too.
     ...(credentials === undefined ? {} : { credentials }),
