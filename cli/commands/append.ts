@@ -211,14 +211,9 @@ async function appendToArray(
         return array.length;
       },
     );
-  // Others may have appended rows as well.
-  await report(
-    path,
-    rows,
-    shared === true && rowBytes > 0 ? rows - taken / rowBytes : before,
-    flags,
-    context,
-  );
+  // Others may have appended rows as well, also before this command took the lock.
+  const isCounted = flags.dryRun !== true && rowBytes > 0;
+  await report(path, rows, isCounted ? rows - taken / rowBytes : before, flags, context);
   printAppended(carrier, flags, context);
 }
 

@@ -170,6 +170,16 @@ describe("create", () => {
     expect(await valuesOf("a")).toEqual(countTo(9));
   });
 
+  it("counts only its own rows if another writer is faster", async () => {
+    await ok(["create", at("a"), "--dtype", "<f8"]);
+    async function* late(): AsyncGenerator<Uint8Array> {
+      await ok(["append", at("a"), "-"], doubles(4));
+      yield doubles(5);
+    }
+    const { code, err } = await runCli(["append", at("a"), "-"], { stdin: late() });
+    expect([code, err]).toEqual([0, expect.stringContaining("5 rows appended, 9 rows now")]);
+  });
+
   it("keeps rows that have no bytes, and appends more of them", async () => {
     writeFileSync(at("x.npy"), npy("'<f8'", [3, 0, 2], new Uint8Array(0)));
     await ok(["create", at("a"), "--from", at("x.npy")]);

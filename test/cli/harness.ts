@@ -1,5 +1,5 @@
 /** Runs the command in this process with captured streams. */
-import { PassThrough, Writable } from "node:stream";
+import { PassThrough, Readable, Writable } from "node:stream";
 import type { TerminalStream } from "../../cli/output/output.ts";
 import { run } from "../../cli/run.ts";
 
@@ -19,7 +19,8 @@ export interface RunSettings {
   readonly rows?: number;
   /** Whether verdicts are coloured; default false. */
   readonly hasColour?: boolean;
-  readonly stdin?: Uint8Array;
+  /** Bytes, or a source that is read when the command asks. */
+  readonly stdin?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal?: AbortSignal;
 }
 
@@ -27,8 +28,9 @@ export interface RunSettings {
 export async function runCli(argv: readonly string[], settings: RunSettings = {}): Promise<RunResult> {
   const stdout = new Capture(settings);
   const stderr = new Capture(settings);
-  const stdin = new PassThrough();
-  stdin.end(settings.stdin);
+  const { stdin: given } = settings;
+  const stdin =
+    given === undefined || given instanceof Uint8Array ? new PassThrough().end(given) : Readable.from(given);
   const signal = settings.signal ?? new AbortController().signal;
   const code = await run(argv, { stdin, stdout, stderr, signal, hasColour: settings.hasColour ?? false });
   return {
