@@ -9,7 +9,9 @@
  * headers and drafts the first document. If the headers disagree, everything is undone before a document is published,
  * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
+
 import type { Archive } from "../archive/kinds/types.ts";
+import { isSuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
@@ -107,7 +109,11 @@ async function complete(
   const isProven = proven.status === "fulfilled" && proven.value;
   const draft = drafted.status === "fulfilled" ? drafted.value : undefined;
   if (failed?.status === "rejected" || !isProven) await draft?.discard();
-  if (failed?.status === "rejected") throw failed.reason;
+  if (failed?.status === "rejected") {
+    // The file system has no such links.
+    if (!wasLinked && isSuperchunkError(failed.reason, "UNSUPPORTED")) await unlinkArchive(site, { signal });
+    throw failed.reason;
+  }
   if (!isProven) {
     await unlinkArchive(site, { signal });
     return complete(archive, site, options, undefined, false);

@@ -1,7 +1,7 @@
 /** Copies a file of a superchunk from one place to another. Must not know when the copy is committed. @see FORMAT.md [FG-21] */
 import { startCrc32c } from "../bytes/checksum.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { isWritable, type PutSource, type StoreOptions, type WritableStore } from "../store/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { isWritable, type StoreOptions } from "../store/types.ts";
 import type { PlacedKey } from "./placed-store.ts";
 
 /** Bytes read at a time. */
@@ -25,7 +25,7 @@ export async function copyObject(
     read = new Sum(await startCrc32c());
     yield* read.pass(piecesOf(from, signal));
   };
-  await putNew(store, key, pieces, signal);
+  await store.put(key, pieces(), { durable: true, ifAbsent: true, signal });
   const copied = new Sum(await startCrc32c());
   for await (const _ of copied.pass(piecesOf(to, signal)));
   if (copied.size === read?.size && copied.digest() === read.digest()) return copied.size;
@@ -34,22 +34,6 @@ export async function copyObject(
     expected: read?.size,
     found: copied.size,
   });
-}
-
-/** Puts an object under a free key; durable when resolved. Throws `CONFLICT` if it is taken, where the store can tell. */
-export async function putNew(
-  store: WritableStore,
-  key: string,
-  pieces: () => PutSource,
-  signal?: AbortSignal,
-): Promise<void> {
-  try {
-    await store.put(key, pieces(), { durable: true, ifAbsent: true, signal });
-  } catch (error) {
-    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-    // A file system without hard links cannot create a name exclusively.
-    await store.put(key, pieces(), { durable: true, signal });
-  }
 }
 
 /** Size and crc32c of the bytes that pass. */

@@ -19,6 +19,7 @@ import {
   describeFile,
   explainError,
   Handles,
+  lacksHardLinks,
   lstat,
   lstatIfThere,
   openPlain,
@@ -74,7 +75,7 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
       fs.linkSync(source, target);
     } catch (error) {
       const code = systemCode(error);
-      if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV"].includes(code ?? "")) throw error;
+      if (code !== "EXDEV" && !lacksHardLinks(error)) throw error;
       throw new SuperchunkError(
         "UNSUPPORTED",
         code === "EXDEV"

@@ -340,6 +340,11 @@ export function systemCode(error: unknown): string | undefined {
   return typeof code === "string" ? code : undefined;
 }
 
+/** True if a hard link failed because the file system has none: FAT, exFAT, many network drives. Windows says `EISDIR`. */
+export function lacksHardLinks(error: unknown): boolean {
+  return ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR"].includes(systemCode(error) ?? "");
+}
+
 /** True if the error means that the path does not exist, or that a part of it is not a folder. */
 export function isAbsence(error: unknown): boolean {
   const code = systemCode(error);

@@ -46,8 +46,8 @@ const CLAIM = "0".repeat(16);
  * leads elsewhere, or back to a folder on the way to it, and with `INCOMPLETE` if its target is gone. A pipe, a socket or a device is
  * refused with `UNSUPPORTED`. Lists name all of these, so that none looks as if it had never been stored. Reads see a file as it is at the
  * call: open handles are compared with the path each time. Durable means synced with its folder entries. Windows cannot sync folders, so a
- * crash right after a write may lose a new entry (never the old object); macOS also flushes the drive's cache. `ifAbsent` is exact and
- * needs hard links, which FAT lacks (`UNSUPPORTED`); `ifVersion` is exact among writers that use this store. A delete is durable after a `sync` of
+ * crash right after a write may lose a new entry (never the old object); macOS also flushes the drive's cache. `ifAbsent` is exact, on
+ * file systems without hard links (FAT, exFAT) only among writers that use this store, as `ifVersion` is. A delete is durable after a `sync` of
  * any keys, or of none. Once the sync of a folder, or of a file that has its name, has failed, every later `sync`, durable `put`, `rename`
  * and `link` of this store fails with `IO`: earlier writes may be lost, and no later sync would report that.
  */
@@ -225,7 +225,7 @@ export class FileStore extends FolderReader implements WritableStore {
         name,
         shown: this.describe(key),
         durableIn: durable ? this.folders : undefined,
-        ifAbsent,
+        ifAbsent: ifAbsent ? (work) => this.claim(key, work) : undefined,
         ifVersion,
         signal,
         mark: this.#mark,

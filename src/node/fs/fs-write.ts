@@ -14,7 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
 import { type Folders, joinPath, syncAll } from "./fs-folders.ts";
-import { describeFile, isHandleShortage, systemCode } from "./fs-handles.ts";
+import { describeFile, isHandleShortage, lacksHardLinks, systemCode } from "./fs-handles.ts";
 
 /**
  * Bytes of a stage: one is filled while the other is written. A file that does not fill one goes through the cache, because
@@ -349,7 +349,8 @@ export interface Publication {
   readonly shown: string;
   /** Set if the file must be durable when published: the folders that its folder belongs to. */
   readonly durableIn: Folders | undefined;
-  readonly ifAbsent?: boolean;
+  /** Set if the name must be free: runs `work` while no other writer has claimed the name. */
+  readonly ifAbsent?: ((work: () => Promise<void>) => Promise<void>) | undefined;
   readonly ifVersion?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Mark of the temporary's name, instead of a random one: 16 hexadecimal digits. */
@@ -391,16 +392,18 @@ export function temporaryName(name: string, mark: string = newMark()): string {
  * Writes a file under a temporary name; the draft then publishes its own. On any failure or abort the temporary is removed and the old file
  * stays.
  *
- * `ifAbsent` is exact: creating the hard link fails if the name exists. `ifVersion` is compared right before the rename, because no
- * file system can compare and swap; the store lets one writer at a time do that.
+ * `ifAbsent` is exact: creating the hard link fails if the name exists. On a file system without hard links (FAT, exFAT, many network drives),
+ * and for `ifVersion`, the name is looked at right before the rename, because no file system can compare and swap; the store lets one writer
+ * at a time do that.
  *
- * @throws CONFLICT if a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
+ * @throws CONFLICT if a condition fails
  */
 export async function draftFile(publication: Publication): Promise<Draft> {
   const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);
   durableIn?.durability.assert(); // early, so that nothing is written in vain
-  if (publication.ifAbsent === true || publication.ifVersion !== undefined) checkTarget(publication, target);
+  if (publication.ifAbsent !== undefined || publication.ifVersion !== undefined)
+    checkTarget(publication, target);
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>
@@ -412,7 +415,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
   return {
     publish: async () => {
       await removing(giveName(temporary, target, publication));
-      if (publication.ifAbsent === true) await fs.promises.rm(temporary, { force: true });
+      if (publication.ifAbsent !== undefined) await fs.promises.rm(temporary, { force: true });
       await durableIn?.sync(folder);
       return info;
     },
@@ -432,10 +435,15 @@ async function writeNew(file: number, path: string, publication: Publication): P
 
 async function giveName(temporary: string, target: string, publication: Publication): Promise<void> {
   publication.signal?.throwIfAborted();
+  const replace = () => {
+    checkTarget(publication, target);
+    publication.beforeReplace?.(target);
+    fs.renameSync(temporary, target);
+  };
+  if (publication.ifAbsent === undefined) return replace();
   checkTarget(publication, target);
-  publication.beforeReplace?.(target);
-  if (publication.ifAbsent === true) await linkNew(temporary, target, publication.shown);
-  else fs.renameSync(temporary, target);
+  if (!(await linkNew(temporary, target, publication.shown)))
+    await publication.ifAbsent(async () => replace());
 }
 
 function openNew(path: string, publication: Publication): number {
@@ -458,7 +466,7 @@ function checkTarget(publication: Publication, target: string): void {
       "a folder is there, where a file is to be written; name another place, or remove it",
       { path: shown },
     );
-  if (ifAbsent === true && info !== undefined)
+  if (ifAbsent !== undefined && info !== undefined)
     throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown });
   if (ifVersion !== undefined) assertVersion(shown, ifVersion, publication.findVersion?.());
 }
@@ -469,22 +477,17 @@ export function assertVersion(path: string, expected: string, found: string | un
     throw new SuperchunkError("CONFLICT", "another writer changed the object", { path, expected, found });
 }
 
-async function linkNew(temporary: string, target: string, shown: string): Promise<void> {
+/** Gives a file its name unless that exists. Returns false on a file system without hard links. */
+async function linkNew(temporary: string, target: string, shown: string): Promise<boolean> {
   try {
     await fs.promises.link(temporary, target);
+    return true;
   } catch (error) {
-    const code = systemCode(error);
-    if (code === "EEXIST") {
-      // Over NFS the reply to a successful link can get lost, and the call be repeated.
-      if (isSame(temporary, target)) return;
+    // Over NFS the reply to a successful link can get lost, and the call be repeated.
+    if (systemCode(error) === "EEXIST" && isSame(temporary, target)) return true;
+    if (systemCode(error) === "EEXIST")
       throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown, cause: error });
-    }
-    if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS")
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `this file system does not support hard links (${code}), and without them a new file cannot appear as a whole; use another file system`,
-        { path: shown, cause: error },
-      );
+    if (lacksHardLinks(error)) return false;
     throw error;
   }
 }

@@ -9,7 +9,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { removeFolder, syncFolderNow } from "./fs-folders.ts";
-import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
+import { explainError, isAbsence, lacksHardLinks, readPlain, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
 export interface LockHolder {
@@ -161,9 +161,8 @@ function makeFile(path: string, text: string): boolean {
     fs.linkSync(temporary, path);
     return true;
   } catch (error) {
-    const code = systemCode(error);
-    if (code === "EEXIST") return false;
-    if (code !== "EPERM" && code !== "ENOTSUP" && code !== "EOPNOTSUPP" && code !== "ENOSYS") throw error;
+    if (systemCode(error) === "EEXIST") return false;
+    if (!lacksHardLinks(error)) throw error;
     return makePlain(path, text);
   } finally {
     fs.rmSync(temporary, { force: true });

@@ -5,7 +5,6 @@
 import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
-import { putNew } from "../../places/copy-object.ts";
 import type { Placing } from "../../places/declared.ts";
 import { type AllPlacesOptions, checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
@@ -69,7 +68,7 @@ export class ArrayRoot {
    */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     if (this.#replaces) await this.store.put(key, pieces, { durable: true });
-    else await putNew(this.store, key, () => pieces);
+    else await this.store.put(key, pieces, { durable: true, ifAbsent: true });
   }
 
   /**
