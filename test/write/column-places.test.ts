@@ -7,6 +7,8 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { convert } from "../../src/zarr.ts";
+import { collectEntries } from "../store/store-contract.ts";
 
 /** Treats names as one like the file systems of macOS. */
 function ignoringCase(store: WritableStore): WritableStore {
@@ -102,3 +104,24 @@ test("if the file system distinguishes the names, such columns are created, adde
   expect(await columnOf(store, "b")).toEqual([7, 7, 7]);
   expect(await probes(store)).toBe(0);
 });
+
+test.each(["bcolz", "blz"] as const)(
+  "columns that would be stored in one place are not converted to %s, and nothing is left",
+  async (to) => {
+    const source = new MemoryStore();
+    await (await made(source, "A")).close();
+    const table = (await open(source)) as ArrayArchive;
+    for (const overwrite of [false, true]) {
+      const bytes = new MemoryStore();
+      const store = ignoringCase(bytes);
+      await expect(convert(table, { store, path: "made" }, { to, overwrite })).rejects.toMatchObject({
+        code: "CONFLICT",
+        message: expect.stringContaining("takes both names for one"),
+      });
+      expect(await collectEntries(bytes, "")).toEqual([]);
+    }
+    const apart = new MemoryStore();
+    await convert(table, { store: apart, path: "made" }, { to, verify: true });
+    expect(await probes(apart)).toBe(0);
+  },
+);

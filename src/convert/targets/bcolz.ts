@@ -26,6 +26,7 @@ const NEEDS_TYPESIZE = { needsTypesize: true } as const;
 export const BCOLZ: ColumnFormat = {
   format: "bcolz",
   isDocument: isFolderDocument,
+  folders: (piece) => piece.columns.map((column) => folderOf(piece, column)),
 
   whyRecoded(piece) {
     const reason = whyNotRows(piece);

@@ -10,9 +10,10 @@ import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { isTaken, joinKey } from "../../store/key.ts";
+import { isTaken, joinKey, splitKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import { assertApart } from "../../write/layout/columns.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import type {
@@ -99,6 +100,8 @@ export interface ColumnFormat {
   ): Promise<readonly ChunkRun[] | undefined>;
   /** True for a path, in its folder, of a file that holds a part of a table or an array. */
   isPart?(path: string): boolean;
+  /** The folders of a piece that need distinct names. Default: the piece's own key. */
+  folders?(piece: Piece): readonly string[];
   /** True for documents of its folders. */
   isDocument?(key: string): boolean;
   /** Why it cannot hold a piece. Arrays of Python objects are refused for all formats. */
@@ -164,7 +167,18 @@ async function planPieces(
     notes: [],
     skipsFailed: false,
     fingerprint: async () => ({ path, arrays: arrays.map(({ shape, nbytes }) => [shape ?? [], nbytes]) }),
-    claim: (store) => claim(format, pieces, key, store, options),
+    async claim(store) {
+      const made = await claim(format, pieces, key, store, options);
+      const folders = pieces.flatMap((piece) => format.folders?.(piece) ?? [piece.key]);
+      try {
+        await assertApart(store, folders);
+      } catch (error) {
+        const parents = new Set(folders.map((folder) => splitKey(folder).folder));
+        for (const path of [...made, ...parents, key]) if (path !== "") await store.delete(path);
+        throw error;
+      }
+      return made;
+    },
     groups: () => [],
     described: () => [],
   };

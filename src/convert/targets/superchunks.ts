@@ -25,6 +25,7 @@ const BATCH_BYTES = 4 << 20;
 export const BLZ: ColumnFormat = {
   format: "blz",
   isDocument: isFolderDocument,
+  folders: (piece) => layOutColumns(piece.key, settingsOf(piece)).map(({ folder }) => folder),
 
   whyRecoded(piece) {
     const reason = whyNotRows(piece);

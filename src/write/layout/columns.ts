@@ -140,7 +140,7 @@ function same(store: WritableStore, folder: string, other: string): SuperchunkEr
   const [one, two] = [splitKey(folder).name, splitKey(other).name];
   return new SuperchunkError(
     "CONFLICT",
-    `the columns "${one}" and "${two}" would have the same folder: this file system takes both names for one. Choose a name that differs in more than case`,
+    `the columns "${one}" and "${two}" would be stored in one place: this file system takes both names for one. Choose names that differ in more than case, or another file system`,
     { path: store.describe(other), field: two, found: two },
   );
 }
