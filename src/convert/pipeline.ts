@@ -429,6 +429,8 @@ export interface SourceRun {
    * folders that do not exist yet, and the mark of an emptied folder, which is always deleted. For a hierarchy, the runner does this.
    */
   claim?(store: WritableStore): Promise<readonly string[]>;
+  /** Its files or folders, refused if the destination takes two of their names for one. Zarr's names differ in more than case. */
+  folders?(): readonly string[];
   /** Documents of groups, the innermost first, without the skipped nodes. */
   groups(left: ReadonlySet<string>): readonly Document[];
   /** Documents by path below the source's, for the root document that repeats them all. */

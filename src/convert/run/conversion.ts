@@ -3,6 +3,7 @@ import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
+import { assertApart } from "../../write/layout/columns.ts";
 import {
   type ConvertOptions,
   type ConvertResult,
@@ -402,6 +403,10 @@ export class Conversion {
     }
     const made = (await run.claim?.(store)) ?? [];
     try {
+      await assertApart(store, run.folders?.() ?? []).catch(async (error: unknown) => {
+        for (const { root } of run.arrays) await deleteTree(store, root);
+        throw error;
+      });
       const outcome = await runSource(run, this.#context, {
         keep: "nothing",
         discard: (key) => deleteTree(store, key),

@@ -333,10 +333,10 @@ export function refuseOverlapping(source: string, destination: string): void {
   throw conflict(destination, `the destination ${how} (${source}); name another`);
 }
 
-async function entryNames(
+export async function entryNames(
   store: ReadableStore,
   folder: string,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of store.list(folder, { signal })) names.push(name);

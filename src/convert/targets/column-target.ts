@@ -10,10 +10,9 @@ import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { isTaken, joinKey, splitKey } from "../../store/key.ts";
+import { isTaken, joinKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
-import { assertApart } from "../../write/layout/columns.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import type {
@@ -33,7 +32,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
-import { emptyDestination, isMark } from "../run/destination.ts";
+import { conflict, EXISTS, emptyDestination, entryNames, isMark } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { chooseColumns } from "../sources/source-array.ts";
@@ -100,7 +99,7 @@ export interface ColumnFormat {
   ): Promise<readonly ChunkRun[] | undefined>;
   /** True for a path, in its folder, of a file that holds a part of a table or an array. */
   isPart?(path: string): boolean;
-  /** The folders of a piece that need distinct names. Default: the piece's own key. */
+  /** The folders of a piece. Default: its own key. */
   folders?(piece: Piece): readonly string[];
   /** True for documents of its folders. */
   isDocument?(key: string): boolean;
@@ -167,18 +166,8 @@ async function planPieces(
     notes: [],
     skipsFailed: false,
     fingerprint: async () => ({ path, arrays: arrays.map(({ shape, nbytes }) => [shape ?? [], nbytes]) }),
-    async claim(store) {
-      const made = await claim(format, pieces, key, store, options);
-      const folders = pieces.flatMap((piece) => format.folders?.(piece) ?? [piece.key]);
-      try {
-        await assertApart(store, folders);
-      } catch (error) {
-        const parents = new Set(folders.map((folder) => splitKey(folder).folder));
-        for (const path of [...made, ...parents, key]) if (path !== "") await store.delete(path);
-        throw error;
-      }
-      return made;
-    },
+    claim: (store) => claim(format, pieces, key, store, options),
+    folders: () => pieces.flatMap((piece) => format.folders?.(piece) ?? [piece.key]),
     groups: () => [],
     described: () => [],
   };
@@ -376,30 +365,25 @@ async function claim(
     if (folder === undefined) return [];
     if (!(await isTaken(store, folder))) return [folder];
     // Readers would take parts of an earlier result for parts of this one.
-    const isOld = (path: string): boolean => isPart?.(path.slice(folder.length + 1)) === true;
     const old: string[] = [];
-    for await (const path of walkKeys(store, folder)) if (isOld(path)) old.push(path);
+    for await (const path of walkKeys(store, folder))
+      if (isPart?.(path.slice(folder.length + 1)) === true) old.push(path);
     if (overwrite === true) for (const path of old) await store.delete(path);
     else if (old[0] !== undefined)
-      throw new SuperchunkError(
-        "CONFLICT",
+      throw conflict(
+        store.describe(old[0]),
         "the folder has files of an earlier conversion; replace them with {overwrite: true}, or choose another",
-        { path: store.describe(old[0]) },
       );
     return [];
   }
-  const names: string[] = [];
-  for await (const { name } of store.list(key)) names.push(name);
+  const names = await entryNames(store, key);
   if (names.length === 0) return [];
   const isArchive = names.includes("meta") || names.includes("__rootdirs__");
   const isMarked = names.some(isMark);
   if (overwrite === true ? !isArchive && !isMarked : resume !== true || !isMarked)
-    throw new SuperchunkError(
-      "CONFLICT",
-      isArchive
-        ? "the destination exists; replace it with {overwrite: true}, or choose another"
-        : "the destination is a folder that holds something else; choose another",
-      { path: store.describe(key) },
+    throw conflict(
+      store.describe(key),
+      isArchive ? EXISTS : "the destination is a folder that holds something else; choose another",
     );
   return [await emptyDestination(store, key)];
 }
