@@ -215,11 +215,11 @@ export async function verifyLive(
     // While a writer is at work, or after one was killed, this is expected: the next writer repairs it.
     const isCurrent = state !== undefined && showsCommit(state, committed.layout);
     isBehind = !isCurrent;
-    const note = (code: string, text: string, at: string): void => {
+    const note = (code: string, text: string, at: string, isHarmless = false): void => {
       const message = isCurrent
         ? `${text}; ${REPAIR}`
         : `${text}; a writer is at work, or was killed. The next one repairs it`;
-      findings.push({ severity: isCurrent ? "error" : "warning", code, message, path: at });
+      findings.push({ severity: isCurrent && !isHarmless ? "error" : "warning", code, message, path: at });
     };
     if (state === undefined) note("LINK", "it is not there", store.describe(joinKey(path, LIVE_STATE)));
     const columns = layOutColumns(path, settings);
@@ -229,8 +229,11 @@ export async function verifyLive(
       const shards = new ColumnShards(place, column);
       for (let shard = 0; shard * settings.superchunklen < rows.chunks; shard++) {
         signal?.throwIfAborted();
-        const fault = await findFault(place, shards, shard, rows);
-        if (fault !== undefined) note("SHARD", fault, store.describe(shards.key(shard)));
+        const at = store.describe(shards.key(shard));
+        const fault = await findFault(shards, shard, rows);
+        if (fault !== undefined) note("SHARD", fault, at);
+        const risk = fault === undefined ? await findRisk(place, shards, shard, rows) : undefined;
+        if (risk !== undefined) note("SHARD", risk, at, true);
       }
     }
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), {})) ?? {};
@@ -261,21 +264,27 @@ export async function verifyLive(
 }
 
 /** Returns what is wrong with a shard. */
-async function findFault(
-  { files }: ShardPlace,
-  shards: ColumnShards,
-  shard: number,
-  rows: ViewRows,
-): Promise<string | undefined> {
+async function findFault(shards: ColumnShards, shard: number, rows: ViewRows): Promise<string | undefined> {
   const key = shards.key(shard);
   const found = await shards.inspect(key);
   if (found === undefined) return "the shard is not there";
   if (found.shard === undefined) return "its index is damaged";
   for await (const { slot } of shards.differing(key, found.shard, shards.chunksOf(shard, rows), rows))
     return `its inner chunk ${slot} is not chunk ${shard * shards.column.facts.capacity + slot} of the array`;
-  const { mode, identity } = found.facts;
-  if ((mode & WRITE_BITS) === 0) return undefined;
+  return undefined;
+}
+
+/** Returns what another program could do to a shard: anything, on a file system that keeps no modes. */
+async function findRisk(
+  { files }: ShardPlace,
+  shards: ColumnShards,
+  shard: number,
+  rows: ViewRows,
+): Promise<string | undefined> {
+  const found = await files.inspect({ side: "zarr", key: shards.key(shard) });
+  if (found === undefined || (found.mode & WRITE_BITS) === 0) return undefined;
   const full = shards.fullSuperchunk(shard, rows);
   const data = full === undefined ? undefined : await files.inspect({ side: "data", key: full });
-  return `its mode ${mode.toString(8)} lets programs write into it${data?.identity === identity ? ", which would destroy the superchunk" : ""}`;
+  const risk = data?.identity === found.identity ? ", which would destroy the superchunk" : "";
+  return `its mode ${found.mode.toString(8)} lets programs write into it${risk}`;
 }
