@@ -18,7 +18,7 @@ import { parseFillValue } from "../../zarr/document/data-type.ts";
 import { bloscCodec, groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
-import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
+import { base64, mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
 import {
@@ -385,8 +385,7 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);
   const target = transform?.target ?? array.dtype;
-  const base64 = btoa(String.fromCharCode(...expected.subarray(0, target.itemSize)));
-  for (const json of [fill.json, array.fillValue, 0, base64]) {
+  for (const json of [fill.json, array.fillValue, 0, base64(expected.subarray(0, target.itemSize))]) {
     const item = json === null ? undefined : parseFillItem(target, json, path);
     // A sub-array has one fill value for all of its values.
     if (item !== undefined && isEqual(repeatItem(item, new Uint8Array(expected.length)), expected))

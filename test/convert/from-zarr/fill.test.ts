@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { zarrSource } from "../../../src/convert/sources/items.ts";
-import { stringifyJson } from "../../../src/format/json.ts";
+import { jsonBytes, stringifyJson } from "../../../src/format/json.ts";
 import type { JsonValue } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { encodeItem } from "../../../src/values/item-bytes.ts";
@@ -112,3 +112,11 @@ test.each(["npy", "bloscpack"] as const)(
     }
   },
 );
+
+test("the fill value of items too long for the stack is kept", async () => {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [2], chunks: [1], order: "C", compressor: null, filters: null };
+  await store.put("zarr/.zarray", jsonBytes({ ...document, dtype: "<U70000", fill_value: "é" }));
+  await convert(await openZarr(store, "zarr"), { store, path: "three" });
+  expect((await openZarrArray(store, "three")).fillValue).toBe("é");
+});
