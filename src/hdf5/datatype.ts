@@ -1,5 +1,5 @@
 /** HDF5 datatypes in numpy's notation, as in h5py; values of attributes, fill values and dimension scales as JSON. */
-import { elementsOf, roundUp } from "../bytes/arrays.ts";
+import { at, elementsOf, roundUp } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -133,6 +133,10 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       const item = readDatatype(fields, depth + 1);
       return { size, name: "a sub-array", numpy: undefined, sub: { dims, item } };
     }
+    case 11: {
+      const part = readDatatype(fields, depth + 1);
+      return { size, name: `complex numbers (of ${part.name})`, numpy: complexOf(part.numpy, size) };
+    }
     default:
       return { size, name: `a datatype of class ${head & 15}`, numpy: undefined };
   }
@@ -190,12 +194,18 @@ function readCompound(fields: Fields, { size, version, count }: CompoundHead, de
   // h5py and PyTables store complex numbers this way.
   const [real, imaginary] = formats;
   const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
-  if (isPair && typeof real === "string" && real.endsWith(`f${size / 2}`) && size > 4)
-    return { size, name: "complex", numpy: `${real.slice(0, 1)}c${size}` };
+  const complex = isPair ? complexOf(real, size) : undefined;
+  if (complex !== undefined) return { size, name: "complex", numpy: complex };
   return { size, name: "a compound", numpy: { names, formats, offsets, itemsize: size }, members };
 }
 
-/** An enumeration of FALSE and TRUE is a boolean of h5py and PyTables; others are read as their integers. */
+/** The complex number of two floats; undefined if numpy has none. */
+function complexOf(part: JsonValue | undefined, size: number): string | undefined {
+  const isFloat = typeof part === "string" && part.endsWith(`f${size / 2}`) && size > 4;
+  return isFloat ? `${part.slice(0, 1)}c${size}` : undefined;
+}
+
+/** An enumeration of FALSE (0) and TRUE (1) is a boolean of h5py; others are read as their integers. */
 function readEnum(fields: Fields, { size, version, count }: CompoundHead, depth: number): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of an enumeration", `at most ${MAX_MEMBERS}`, count);
   const base = readDatatype(fields, depth + 1);
@@ -205,9 +215,10 @@ function readEnum(fields: Fields, { size, version, count }: CompoundHead, depth:
     names.push(fields.text("name of a member"));
     if (version < 3) fields.pad(start);
   }
-  fields.skip(count * base.size);
-  const isTruth = size === 1 && names.join() === "FALSE,TRUE";
-  return { size, name: "an enumeration", numpy: isTruth ? "|b1" : base.numpy };
+  const values = fields.bytes(count * base.size, "values of an enumeration");
+  const isTruth =
+    size === 1 && count === 2 && names.every((name, i) => name === ["FALSE", "TRUE"][at(values, i)]);
+  return { size, name: `an enumeration (of ${base.name})`, numpy: isTruth ? "|b1" : base.numpy };
 }
 
 /** Most values of an attribute to read. */
@@ -289,11 +300,11 @@ function floatOf(view: DataView): number {
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** Reads the parts of an attribute. `typeOf` reads a datatype that other objects share. */
+/** Reads the parts of an attribute. `unshared` reads a part that other objects share. */
 export async function readAttribute(
   fields: Fields,
   dims: (part: Fields) => readonly number[] | undefined,
-  typeOf: (shared: Fields) => Promise<Fields>,
+  unshared: (part: Fields) => Promise<Fields>,
 ): Promise<{ readonly name: string; readonly value: AttributeValue }> {
   const version = fields.uint8("version of an attribute");
   const flags = fields.uint8("flags of an attribute");
@@ -305,10 +316,12 @@ export async function readAttribute(
   const name = decodeText(fields.bytes(padded(nameSize), "name of an attribute").subarray(0, nameSize));
   const typePart = fields.part(padded(typeSize), "datatype of an attribute");
   const space = fields.part(padded(spaceSize), "dataspace of an attribute");
-  const type = readDatatype(version > 1 && (flags & 1) === 1 ? await typeOf(typePart) : typePart);
+  const own = (part: Fields, bit: number): Fields | Promise<Fields> =>
+    version > 1 && (flags & bit) !== 0 ? unshared(part) : part;
+  const type = readDatatype(await own(typePart, 1));
   return {
     name,
-    value: { type, dims: dims(space), data: fields.part(fields.left, "value of an attribute") },
+    value: { type, dims: dims(await own(space, 2)), data: fields.part(fields.left, "value of an attribute") },
   };
 }
 

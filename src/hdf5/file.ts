@@ -389,7 +389,10 @@ function readSuperblock(bytes: ByteReader, position: number): Superblock {
   if (version > 3)
     throw fields.unsupported(`a superblock of version ${version}, but 0 to 3 are known`, "version", version);
   for (const size of [offsetSize, lengthSize])
-    if (![2, 4, 8].includes(size)) throw fields.bad("size of offsets or lengths", "2, 4 or 8", size);
+    if (![2, 4, 8].includes(size))
+      throw [16, 32].includes(size)
+        ? fields.unsupported(`offsets or lengths of ${size} bytes`, "size of offsets or lengths", size)
+        : fields.bad("size of offsets or lengths", "2, 4 or 8", size);
   if (!isOld) {
     fields.at = 12;
     const base = fields.someAddress("base address");

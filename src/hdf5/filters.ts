@@ -15,6 +15,9 @@ export const LZF = 32000;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 
+/** Filters of HDF5 itself that are refused; newer files do not store their names. */
+const REFUSED: Readonly<Record<number, string>> = { 4: "szip", 5: "nbit", 6: "scaleoffset" };
+
 /** Bytes of a checksum. */
 const SUM = 4;
 /** Most bytes that filters add to a chunk. */
@@ -89,7 +92,7 @@ export function asZarrFilter(
     case 32015:
       return { id: "zstd", level: level ?? 3 };
     default: {
-      const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
+      const what = `filter ${id} (${name || REFUSED[id] || "without a name"})`;
       throw new SuperchunkError(
         "UNSUPPORTED",
         `its chunks are written with ${what}; deflate, shuffle, fletcher32, LZF (32000), Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,

@@ -5,6 +5,9 @@
  */
 import { type Fields, type Hdf5File, keepByte } from "./file.ts";
 
+/** What is refused, as few programs can write it. */
+export const IN_SHARED_HEAP = "a message that several objects share in a heap";
+
 /** Most levels and blocks of a tree; real files stay far below. */
 export const MAX_DEPTH = 32;
 export const MAX_NODES = 1_000_000;
@@ -169,6 +172,9 @@ export class FractalHeap {
       const isInBlocks = ((id.uint8("id of an object") >> 4) & 3) === 0;
       ids.push({ id, offset: isInBlocks ? id.uint(offsetBytes, "offset in the heap") : 0 });
       id.at = 0;
+      // The flags of an attribute follow its id.
+      if (record.left > 0 && (record.uint8("flags of an attribute") & 2) !== 0)
+        throw record.unsupported(IN_SHARED_HEAP, "shared message", "an attribute");
     }
     for (const { id } of ids.sort((a, b) => a.offset - b.offset)) yield this.#read(id);
   }

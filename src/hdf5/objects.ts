@@ -12,11 +12,12 @@ import {
   usersOf,
 } from "./datatype.ts";
 import { decodeText, type Fields, type Hdf5File, keepByte, showBytes } from "./file.ts";
-import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES } from "./heaps.ts";
+import { FractalHeap, IN_SHARED_HEAP, LocalHeap, MAX_DEPTH, MAX_NODES } from "./heaps.ts";
 
 const DATASPACE = 0x01;
 const LINK_INFO = 0x02;
 const DATATYPE = 0x03;
+const OLD_FILL_VALUE = 0x04;
 const FILL_VALUE = 0x05;
 const LINK = 0x06;
 const EXTERNAL = 0x07;
@@ -139,11 +140,11 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     for (const [name, { address = -1 }] of links) if (!names.has(address)) names.set(address, name);
     return { kind: "group", links, names, attrs, attrsLeft };
   }
-  const fill = find(FILL_VALUE);
+  const fill = find(FILL_VALUE) ?? find(OLD_FILL_VALUE);
   const filters = find(FILTERS);
   if (find(EXTERNAL) !== undefined)
     throw layout.fields.unsupported("a dataset whose values are in other files", "layout", "external files");
-  const { dims: shape, most } = readDataspace(space.fields);
+  const { dims: shape, most } = readDataspace((await unshare(file, space, DATASPACE)).fields);
   const [scales, users] = ["DIMENSION_LIST", "REFERENCE_LIST"].map(
     (name) => attributes.find((each) => each.name === name)?.value,
   );
@@ -156,7 +157,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     type: parsed,
     layout: readLayout(layout.fields, (shape ?? [0]).length),
     filters: filters === undefined ? [] : readFilters((await unshare(file, filters, FILTERS)).fields),
-    fill: fill === undefined ? undefined : readFill((await unshare(file, fill, FILL_VALUE)).fields, size),
+    fill: fill && readFill(await unshare(file, fill, fill.type), size),
     attrs,
     attrsLeft,
     scales: scales === undefined ? [] : await scalesOf(file, scales).catch(() => []),
@@ -204,11 +205,8 @@ async function readMessages(file: Hdf5File, address: number): Promise<Message[]>
       const fields = block.part(size, "a message");
       if (messages.length >= MAX_MESSAGES)
         throw fields.bad("messages of a header", `at most ${MAX_MESSAGES}`, messages.length);
-      if (type !== CONTINUATION) {
-        messages.push({ type, isShared: (flags & 2) !== 0, fields });
-        continue;
-      }
-      messages.push({ type, isShared: false, fields });
+      messages.push({ type, isShared: (flags & 2) !== 0, fields });
+      if (type !== CONTINUATION) continue;
       const next = fields.someAddress("a continuation");
       const length = fields.size("length of a continuation");
       const more = await file.fields(next, length, "a continuation of an object header");
@@ -228,8 +226,7 @@ async function unshare(file: Hdf5File, message: Message, type: number, depth = 0
   const { fields } = message;
   const version = fields.uint8("version of a shared message");
   const kind = fields.uint8("type of a shared message");
-  if (version === 3 && kind === 1)
-    throw fields.unsupported("a message that several objects share in a heap", "shared message", kind);
+  if (version === 3 && kind === 1) throw fields.unsupported(IN_SHARED_HEAP, "shared message", kind);
   if (version === 1) fields.skip(6);
   const found = (await readMessages(file, fields.someAddress("a shared message"))).find(
     (each) => each.type === type,
@@ -350,12 +347,17 @@ function readFilters(fields: Fields): Hdf5Filter[] {
   });
 }
 
-function readFill(fields: Fields, itemSize: number): Uint8Array | undefined {
-  const version = fields.uint8("version of the fill value");
-  if (version < 3) fields.skip(2);
-  const flags = fields.uint8("flags of the fill value");
-  const isDefined = version < 3 ? flags !== 0 || version === 1 : (flags & 0x20) !== 0;
-  if (!isDefined || fields.left < 4) return undefined;
+function readFill({ type, fields }: Message, itemSize: number): Uint8Array | undefined {
+  if (type === FILL_VALUE) {
+    const version = fields.uint8("version of the fill value");
+    if (version < 3) fields.skip(1);
+    const time = fields.uint8("time of filling");
+    const flags = version < 3 ? fields.uint8("flags of the fill value") : time;
+    const isDefined = version < 3 ? flags !== 0 || version === 1 : (flags & 0x20) !== 0;
+    // What is never filled has zeros where nothing is stored, as h5py reads it.
+    if (!isDefined || (version < 3 ? time : (time >> 2) & 3) === 1) return undefined;
+  }
+  if (fields.left < 4) return undefined;
   const size = fields.uint32("length of the fill value");
   return size === itemSize ? fields.bytes(size, "fill value") : undefined;
 }
@@ -364,13 +366,15 @@ type Attribute = { readonly name: string; readonly value: AttributeValue };
 
 async function readAttributes(file: Hdf5File, messages: readonly Message[]): Promise<Attribute[]> {
   const found: Attribute[] = [];
-  const typeOf = async (shared: Fields): Promise<Fields> =>
-    (await unshare(file, { type: DATATYPE, isShared: true, fields: shared }, DATATYPE)).fields;
+  // Only datatypes are shared outside of the heap that is refused.
+  const unshared = async (fields: Fields): Promise<Fields> =>
+    (await unshare(file, { type: DATATYPE, isShared: true, fields }, DATATYPE)).fields;
   const add = async (fields: Fields): Promise<void> => {
-    found.push(await readAttribute(fields, (part) => readDataspace(part).dims, typeOf));
+    found.push(await readAttribute(fields, (part) => readDataspace(part).dims, unshared));
   };
-  for (const { type, isShared, fields } of messages) {
-    if (type === ATTRIBUTE && !isShared) await add(fields);
+  for (const message of messages) {
+    const { type, fields } = message;
+    if (type === ATTRIBUTE) await add((await unshare(file, message, ATTRIBUTE)).fields);
     if (type !== ATTRIBUTE_INFO) continue;
     fields.skip(1);
     const flags = fields.uint8("flags of the attributes");

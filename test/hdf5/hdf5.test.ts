@@ -148,6 +148,62 @@ test("a member of the first version of datatypes that is an array has as many by
   });
 });
 
+test("complex numbers of HDF5 2 are those of numpy", () => {
+  const read = (size: number, ...part: number[]): unknown => {
+    const bytes = new Uint8Array([0x5b, 1, 0, 0, size, 0, 0, 0, ...part]);
+    return readDatatype(new Fields(new ByteReader(bytes, "x", 0), { offsetSize: 8, lengthSize: 8 })).numpy;
+  };
+  const float64 = [0x11, 0x21, 0x3f, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0x34, 0x0b, 0, 0x34, 0xff, 3, 0, 0];
+  const float16 = [0x11, 0x20, 0x0f, 0, 2, 0, 0, 0, 0, 0, 16, 0, 0x0a, 5, 0, 0x0a, 0x0f, 0, 0, 0];
+  expect([read(16, ...float64), read(4, ...float16)]).toEqual([">c16", undefined]);
+});
+
+test("only an enumeration of FALSE as 0 and TRUE as 1, in any order, is a boolean", () => {
+  const int8 = [0x10, 8, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
+  const letters = (name: string): number[] => [...new TextEncoder().encode(name), 0];
+  const read = (members: Readonly<Record<string, number>>): unknown => {
+    const names = Object.keys(members);
+    const parts = [0x38, names.length, 0, 0, 1, 0, 0, 0, ...int8, ...names.flatMap(letters)];
+    const bytes = new Uint8Array([...parts, ...Object.values(members)]);
+    return readDatatype(new Fields(new ByteReader(bytes, "x", 0), { offsetSize: 8, lengthSize: 8 })).numpy;
+  };
+  expect([read({ FALSE: 0, TRUE: 1 }), read({ TRUE: 1, FALSE: 0 })]).toEqual(["|b1", "|b1"]);
+  for (const other of [
+    { FALSE: 1, TRUE: 0 },
+    { TRUE: 0, FALSE: 1 },
+    { FALSE: 0 },
+    { FALSE: 0, TRUE: 1, NA: 2 },
+  ])
+    expect(read(other), JSON.stringify(other)).toBe("|i1");
+});
+
+test("a fill value that is never written is not shown, as in h5py, and messages in a shared heap are refused", async () => {
+  // Version 2, allocated in steps, filled if set (2) or never (1), defined, four bytes: -7.
+  const message = [2, 3, 2, 1, 4, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff];
+  const bytes = (images.get("h5py-earliest.h5") ?? new Uint8Array()).slice();
+  const start = bytes.findIndex((_, i) => message.every((byte, b) => bytes[i + b] === byte));
+  const firstOf = async (): Promise<unknown> =>
+    (await (await openArray(new MemoryStore(new Map([["x.h5", bytes]])), "x.h5/sparse")).getBytes())[0];
+  expect(await firstOf()).toBe(0xf9);
+  bytes[start + 2] = 1;
+  expect(await firstOf()).toBe(0);
+  // Its dataspace, or the message itself, in a heap that several objects share.
+  for (const at of [start - 56, start]) {
+    const shared = bytes.slice();
+    shared[at - 4] = 2;
+    shared.set([3, 1], at);
+    const opening = openArray(new MemoryStore(new Map([["x.h5", shared]])), "x.h5/sparse");
+    await expect(opening).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      details: { path: "memory:x.h5/sparse" },
+    });
+  }
+  // Without the message, the older form of it counts, which is written next to it.
+  expect(bytes[start - 8]).toBe(5);
+  bytes[start - 8] = 0;
+  expect(await firstOf()).toBe(0xf9);
+});
+
 test("dimension scales name the dimensions, and _FillValue is as xarray reads it from Zarr", async () => {
   const target = new MemoryStore();
   await convert(await open(store, "scales.h5"), { store: target, path: "" }, { to: "zarr", verify: true });
