@@ -149,7 +149,6 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     (name) => attributes.find((each) => each.name === name)?.value,
   );
   const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields);
-  const size = parsed.size;
   return {
     kind: "dataset",
     shape: shape ?? [0],
@@ -157,7 +156,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     type: parsed,
     layout: readLayout(layout.fields, (shape ?? [0]).length),
     filters: filters === undefined ? [] : readFilters((await unshare(file, filters, FILTERS)).fields),
-    fill: fill && readFill(await unshare(file, fill, fill.type), size),
+    fill: fill && readFill(await unshare(file, fill, fill.type), parsed.size),
     attrs,
     attrsLeft,
     scales: scales === undefined ? [] : await scalesOf(file, scales).catch(() => []),
@@ -366,7 +365,6 @@ type Attribute = { readonly name: string; readonly value: AttributeValue };
 
 async function readAttributes(file: Hdf5File, messages: readonly Message[]): Promise<Attribute[]> {
   const found: Attribute[] = [];
-  // Only datatypes are shared outside of the heap that is refused.
   const unshared = async (fields: Fields): Promise<Fields> =>
     (await unshare(file, { type: DATATYPE, isShared: true, fields }, DATATYPE)).fields;
   const add = async (fields: Fields): Promise<void> => {

@@ -11,6 +11,7 @@ import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { attributesLeft } from "../../store/types.ts";
 import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
+import { toJsonValue, toValues } from "../../values/values.ts";
 import { type Chain, leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
@@ -385,7 +386,11 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);
   const target = transform?.target ?? array.dtype;
-  for (const json of [fill.json, array.fillValue, 0, base64(expected.subarray(0, target.itemSize))]) {
+  const first = expected.subarray(0, target.itemSize);
+  // A field has no fill value of its own: that of the struct is base64.
+  const [value] = toValues(first.slice(), target);
+  const own = typeof value === "bigint" ? value : toJsonValue(value, target);
+  for (const json of [fill.json, array.fillValue, 0, base64(first), own]) {
     const item = json === null ? undefined : parseFillItem(target, json, path);
     // A sub-array has one fill value for all of its values.
     if (item !== undefined && isEqual(repeatItem(item, new Uint8Array(expected.length)), expected))

@@ -120,3 +120,30 @@ test("the fill value of items too long for the stack is kept", async () => {
   await convert(await openZarr(store, "zarr"), { store, path: "three" });
   expect((await openZarrArray(store, "three")).fillValue).toBe("é");
 });
+
+test("the fill value of a struct with sub-arrays becomes those of its fields", async () => {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [2], chunks: [1], order: "C", compressor: null, filters: null };
+  const fields: readonly (readonly [string, string, string, JsonValue, number])[] = [
+    ["int", "<i4", "07000000", 7, 1],
+    ["big", ">i8", "0020000000000001", 2n ** 53n + 1n, 1],
+    ["float", "<f8", "000000000000f83f", 1.5, 2],
+    ["nan", "<f4", "0000c07f", "NaN", 1],
+    ["truth", "|b1", "01", true, 3],
+    ["complex", "<c8", "0000803f00000040", [1, 2], 1],
+    ["bytes", "|S2", "6464", "ZGQ=", 1],
+    ["text", "<U1", "e9000000", "é", 2],
+  ];
+  const bytes = fields.map(([, , hex, , count]) => hex.repeat(count)).join("");
+  await store.put(
+    "zarr/.zarray",
+    jsonBytes({
+      ...document,
+      dtype: fields.map(([name, dtype, , , count]) => (count === 1 ? [name, dtype] : [name, dtype, [count]])),
+      fill_value: Buffer.from(bytes, "hex").toString("base64"),
+    }),
+  );
+  await convert(await openZarr(store, "zarr"), { store, path: "three" });
+  for (const [name, , , expected] of fields)
+    expect((await openZarrArray(store, `three/${name}`)).fillValue, name).toEqual(expected);
+});
