@@ -7,12 +7,12 @@ import {
   isSuperchunkError,
   type JsonObject,
   type JsonValue,
-  parseJson,
   type RepairReport,
 } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
+import { parseValue } from "../input/array-options.ts";
 import { holeLines, printSome } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
@@ -25,8 +25,8 @@ const HOLES = ["fill", "drop", "cut"] as const;
 
 interface RepairFlags extends Switches<"inPlace" | "dryRun" | "scan" | "discard" | "breakLock" | "json"> {
   readonly holes?: (typeof HOLES)[number];
-  readonly fill?: string;
-  readonly dtype?: string;
+  readonly fill?: JsonValue;
+  readonly dtype?: JsonValue;
   readonly shape?: readonly number[];
   readonly chunklen?: number;
   readonly order?: "C" | "F";
@@ -50,8 +50,9 @@ export function addRepair(program: Command, context: Context): void {
     .option(
       "--fill <value>",
       "the value for --holes fill, as JSON (default: the array's default value, else zero)",
+      parseValue,
     )
-    .option("--dtype <dtype>", 'dtype of the chunks, such as "<f8", if the metadata are lost')
+    .option("--dtype <dtype>", 'dtype of the chunks, such as "<f8", if the metadata are lost', parseValue)
     .option("--shape <n,n,...>", "shape of the array, if the metadata are lost", parseShape)
     .option("--chunklen <n>", "rows per chunk, if the metadata are lost", parseCount)
     .addOption(
@@ -91,7 +92,8 @@ async function repair(
   flags: RepairFlags,
   context: Context,
 ): Promise<void> {
-  const { inPlace, dryRun, json, holes, scan, shape, chunklen, order, discard, breakLock, allow } = flags;
+  const { inPlace, dryRun, json, holes, scan, fill, dtype, shape, chunklen, order } = flags;
+  const { discard, breakLock, allow } = flags;
   if (dryRun !== true && (into === undefined) !== (inPlace === true))
     throw wrongUse("dst", "say where the repaired archive goes: a new file or folder as DST, or --in-place", {
       path,
@@ -100,8 +102,6 @@ async function repair(
     throw wrongUse("discard", "--discard belongs to --in-place: a copy replaces nothing", { path });
   const bar = startProgress(context.io, "repair", { unit: "rows" });
   const { signal } = context;
-  const fill = parseValue(flags.fill);
-  const dtype = parseValue(flags.dtype);
   const facts = { dtype, shape, chunklen, order, fill, holes, scan };
   const options = { ...facts, into, dryRun, discard, breakLock, allow, signal, onProgress: bar.onProgress };
   try {
@@ -218,15 +218,4 @@ export async function printRepairs(
     ...(failed.length > 0 ? [`${formatCount(failed.length)} failed`] : []),
   ];
   await context.out.line(`${formatPlural(lines.length, "archive")}: ${words.join(", ")}`);
-}
-
-/** Parses a JSON value; other text is taken as a string. */
-function parseValue(text: string | undefined): JsonValue | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return parseJson(new TextEncoder().encode(text), "");
-  } catch (error) {
-    if (isSuperchunkError(error)) return text;
-    throw error;
-  }
 }

@@ -20,10 +20,8 @@ import { planShards, proveFiles } from "./shards.ts";
 import { encodeLinkRecord, type LinkRecord, readLinkRecord } from "./state.ts";
 import { chooseOptions, type LinkSurvey, type ShardWork, survey } from "./survey.ts";
 import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
-import { followMoves, undoFiles, unlinkArchive } from "./undo.ts";
+import { AT_ONCE, followMoves, undoFiles, unlinkArchive } from "./undo.ts";
 
-/** Files made durable at a time. Concurrent syncs share the disk's work. */
-const AT_ONCE = 32;
 const COPIES_AT_ONCE = 4;
 
 /** Plans a link without writing anything. Throws like {@link linkArchive}. */

@@ -204,9 +204,9 @@ async function surveyShard(
   const { files } = site;
   const places = sidesOf(shard);
   const path = files.describe(places.data);
-  const isOurs = recorded?.link === shard.link || before?.files.some(({ link }) => link === shard.link);
+  const isOurs = before?.files.some(({ link }) => link === shard.link) === true;
   const link = hasFolder ? await files.inspect(places.shard) : undefined;
-  if (link !== undefined && isOurs !== true)
+  if (link !== undefined && !isOurs)
     throw new SuperchunkError(
       "CONFLICT",
       "it exists already, and no link made it; remove it, or link elsewhere",
@@ -239,7 +239,7 @@ async function surveyShard(
   const added = tail?.length ?? stored.size - former.size;
   const isPadded =
     tail === undefined ? added > shardIndexLength(shard.layout.shards.capacity) : tail.padded > 0;
-  const wasLinked = recorded !== undefined && before !== undefined && !former.replaced;
+  const wasLinked = recorded !== undefined && !former.replaced;
   const action: LinkAction = !hasWork ? "keep" : wasLinked && faults.length > 0 ? "repair" : "link";
   const grown = wasLinked ? former.size - recorded.size : 0;
   return {

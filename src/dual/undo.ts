@@ -23,8 +23,8 @@ import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./t
 
 const UNPROVEN =
   "nothing proves that linking added what follows its chunks. If it was linked here, replace it by a copy without those bytes";
-/** Files made durable at a time. */
-const AT_ONCE = 32;
+/** Files made durable at a time. Concurrent syncs share the disk's work. */
+export const AT_ONCE = 32;
 
 /**
  * Restores the archive to its state before linking, to the last byte and permission.

@@ -200,9 +200,8 @@ export async function moveSuperchunks(
   const moved = { superchunks: 0, bytes: 0 };
   if (placed === undefined) return moved;
   await writer.prepare();
-  const chosen: Holder[] = [];
-  for (const holder of await chooseHolders(writer, choice))
-    if (placed.placeOf(holder.number) !== to) chosen.push(holder);
+  const all = await chooseHolders(writer, choice);
+  const chosen = all.filter(({ number }) => placed.placeOf(number) !== to);
   let copies = new Map<number, number>();
   let waiting = 0;
   const commit = async (): Promise<void> => {

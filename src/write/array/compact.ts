@@ -108,14 +108,13 @@ async function foldAll(
     return;
   }
   const total = countChunks(layout.runs);
-  const wanted = new Set(rewritten);
   let runs: readonly Run[] = [];
   for (let place = 0; place * superchunklen < total; place++) {
     options.signal?.throwIfAborted();
     const first = place * superchunklen;
     const end = Math.min(total, first + superchunklen);
     let number = kept.get(place);
-    if (number === undefined || wanted.has(place)) {
+    if (number === undefined) {
       const columns: StoredChunk[][] = [];
       for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.chunks.copied(i, first, end));
       number = await writer.publishNow({ number: writer.files.takeLoose(), first, columns });
@@ -232,9 +231,7 @@ export async function compactAll(
   };
   if (Object.values(changes).every((value) => value === undefined)) return foldAndSettle();
   const { settings } = writer;
-  const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
-  const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
-  const chosen = settleSettings(base, changes, settings);
+  const chosen = settleSettings({ ...settings, revision: settings.revision + 1 }, changes, settings);
   const { mirror } = writer.files;
   const admitted = (await mirror?.admit(chosen, changes.superchunkLength === undefined)) ?? chosen;
   await changeWithMirror(writer, async () => {
@@ -261,11 +258,10 @@ export async function planCompaction(
   mirror: MirrorMaker | undefined,
 ): Promise<CompactPlan> {
   const { settings, committed, root } = writer;
-  const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
+  const { zarr } = settings;
   const isRecoded = Object.values(changes).some((value) => value !== undefined);
   if (isRecoded) {
-    const base = { dtype, rowShape, hasColumns, dflt, revision, zarr };
-    const wanted = settleSettings(base, changes, settings);
+    const wanted = settleSettings(settings, changes, settings);
     const isFree = changes.superchunkLength === undefined;
     if (zarr) await mirror?.checkChange(root, { before: settings, wanted, isFree });
   }

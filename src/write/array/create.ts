@@ -33,7 +33,7 @@ import { isWritable, type ListEntry, type ReadableStore, type WritableStore } fr
 import { givenShape } from "../editable.ts";
 import { type Adoption, planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
-import { assertApart, layOutColumns } from "../layout/columns.ts";
+import { assertColumnsApart } from "../layout/columns.ts";
 import { liveReservations } from "../layout/runs.ts";
 import {
   type ArraySettings,
@@ -119,10 +119,7 @@ export async function createArray(
     if (options.overwrite === true) await refusePlaced(store, path);
     if (options.overwrite === true) await options.mirror?.clear(store, path);
     await clearPlace(store, path, options.overwrite === true);
-    await assertApart(
-      store,
-      layOutColumns(path, settings).map(({ folder }) => folder),
-    );
+    await assertColumnsApart(store, path, settings);
     if (settings.zarr) await options.mirror?.check({ store, path }, settings);
     const attributesKey = joinKey(path, "meta/attributes");
     const attributes = encodeJson(options.attrs ?? {});

@@ -11,6 +11,7 @@ import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
 import { checkColumn, checkColumnName, type NewColumn } from "../editable.ts";
 import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";
+import { placesOf } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
@@ -57,7 +58,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   await assertApartFrom(writer, added);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
-  const numbers = [...numbersOf(writer)];
+  const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
   for (const number of numbers)
     await giveName(
       writer,
@@ -80,7 +81,7 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   const settings = withFields(writer, rest, (dflts) => dflts.filter((_, i) => i !== index));
   await writer.files.mirror?.admit(settings);
   const old = writer.columns[index];
-  const numbers = [...numbersOf(writer)];
+  const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
   const keys = numbers.map((number) => `${old?.folder}/${superchunkName(number)}`);
   let bytes = 0;
   for (const key of keys) bytes += (await writer.root.store.stat(key))?.size ?? 0;
@@ -194,11 +195,6 @@ function* repeatDefault(
   const row = new Uint8Array(elementsOf([...writer.settings.rowShape, ...shape]) * dtype.itemSize);
   for (let at = 0; at < row.length; at += item.length) row.set(item, at);
   for (let i = 0; i < writer.committed.rows; i++) yield row;
-}
-
-function* numbersOf(writer: ArrayWriter): Generator<number> {
-  for (const { first, count } of writer.committed.layout.runs)
-    for (let i = 0; i < count; i++) yield first + i;
 }
 
 function fieldsOf(writer: ArrayWriter): readonly Field[] {

@@ -13,8 +13,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
-import type { OpenPlace } from "../../places/placed-store.ts";
-import { choosePlace } from "../../places/placed-store.ts";
+import { choosePlace, type OpenPlace } from "../../places/placed-store.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { AppendOptions } from "../editable.ts";
@@ -95,6 +94,7 @@ const OTHER_VERBS = [
   "renameColumn",
   "deleteColumn",
   "places",
+  "compact",
 ];
 const APPENDS_ONLY = "writers that share an array only append to it; open it without sharing";
 
@@ -105,7 +105,7 @@ export class SharedArray extends QueuedEditor {
   readonly path: string;
   readonly attrs: JsonObject;
   protected readonly reasons: Readonly<Record<string, string>> = {
-    ...Object.fromEntries([...OTHER_VERBS, "compact"].map((verb) => [verb, APPENDS_ONLY])),
+    ...Object.fromEntries(OTHER_VERBS.map((verb) => [verb, APPENDS_ONLY])),
     get: "others append at the same time; open the array to read it",
     getBytes: "others append at the same time; open the array to read it",
   };

@@ -6,7 +6,7 @@ import { encodeJson } from "../../archive/places/layout-files.ts";
 import { EMPTY_LAYOUT, type StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { assertApart, layOutColumns } from "../layout/columns.ts";
+import { assertColumnsApart, layOutColumns } from "../layout/columns.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows } from "../rows/rows.ts";
 import { ArrayWriter } from "./array-writer.ts";
@@ -80,9 +80,4 @@ function plainLayout({ chunklen, superchunklen, ...settings }: ArraySettings, ro
     plain: Math.ceil(chunks / superchunklen),
     runs: runs.filter((run) => run.count * run.chunks > 0),
   };
-}
-
-function assertColumnsApart(store: WritableStore, path: string, settings: ArraySettings): Promise<void> {
-  const folders = layOutColumns(path, settings).map(({ folder }) => folder);
-  return assertApart(store, folders);
 }

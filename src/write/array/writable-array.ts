@@ -31,7 +31,7 @@ import {
   type SetCost,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
-import { type ChunkSettings, checkChunkSettings, optionsOf, settleSettings } from "../layout/settings.ts";
+import { type ChunkSettings, checkChunkSettings, settleSettings } from "../layout/settings.ts";
 import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
@@ -191,9 +191,8 @@ export class WritableArray extends Editable {
         "the folder of the array is a Zarr array as well, whose chunks would get another shape under names that readers know; unlink it first, or convert it",
         { path: this.store.describe(this.path), field: "shape", found: rowShape },
       );
-    const { dtype, hasColumns, dflt, revision, zarr, shared, placing } = settings;
-    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr, shared, placing };
-    await recode(writer, settleSettings(base, optionsOf(settings)), options);
+    const base = { ...settings, rowShape, revision: settings.revision + 1 };
+    await recode(writer, settleSettings(base, {}, settings), options);
   }
 
   protected override costOfResize(

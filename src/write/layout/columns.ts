@@ -125,6 +125,16 @@ export async function assertApart(store: WritableStore, folders: readonly string
         if (await isOne(store, folder, other)) throw same(store, folder, other);
 }
 
+/** The same for the folders of an array. */
+export function assertColumnsApart(
+  store: WritableStore,
+  path: string,
+  array: Parameters<typeof layOutColumns>[1],
+): Promise<void> {
+  const folders = layOutColumns(path, array).map(({ folder }) => folder);
+  return assertApart(store, folders);
+}
+
 async function isOne(store: WritableStore, folder: string, other: string): Promise<boolean> {
   const probe = joinKey(folder, PROBE);
   await store.put(probe, new Uint8Array(0), { durable: true });

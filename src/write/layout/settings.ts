@@ -178,19 +178,6 @@ export function settleStored(
   }
 }
 
-/** The options from which {@link settleSettings} makes these settings. */
-export function optionsOf(settings: ArraySettings): ChunkSettings & ReserveOptions {
-  const { cname, clevel, shuffle, checksum, reserve } = settings;
-  return {
-    compressor: { cname, clevel, shuffle },
-    chunkLength: settings.chunklen,
-    superchunkLength: settings.superchunklen,
-    expectedLength: settings.expectedlen,
-    checksum,
-    reserve,
-  };
-}
-
 /** The options in a `meta/storage`, unchecked: {@link settleStored} checks them. */
 export function storedOptions({
   raw,
