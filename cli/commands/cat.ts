@@ -158,7 +158,7 @@ async function printArchive(
     return printText(context.out, sources, { ...long, header: true, excerpt: false });
   }
   const chosen = choose(archive, options.column);
-  const slice = sliceOf(options);
+  const slice = sliceOf(chosen, options);
   if (format === "raw" || format === "npy") {
     if (isTable(chosen) && !(chosen.kind === "columns" && chosen.names.length === 1))
       throw needsColumn(
@@ -191,8 +191,10 @@ async function printArchive(
 function plotted(archive: Subject, options: CatOptions, context: Context): ValueSource[] {
   const path = archive.store.describe(archive.path);
   const isNamed = options.column !== undefined;
-  if (options.where === undefined)
-    return drawable(select(choose(archive, options.column), sliceOf(options)), path, isNamed);
+  if (options.where === undefined) {
+    const chosen = choose(archive, options.column);
+    return drawable(select(chosen, sliceOf(chosen, options)), path, isNamed);
+  }
   const found = drawable(findRows(archive, "text", options, context), path, isNamed);
   // Only drawn columns are read.
   return findRows(archive, "text", { ...options, column: found.map(({ name }) => name) }, context);
@@ -310,9 +312,14 @@ function choose(archive: Subject, columns: readonly string[] | undefined): Chose
 }
 
 /** The rows of `--slice`, `--head` or `--tail` as a slice. */
-function sliceOf({ slice, head, tail }: CatOptions): string | undefined {
-  if (head !== undefined) return `:${head}`;
-  return tail === undefined ? slice : `-${tail}:`;
+function sliceOf(archive: Chosen, { slice, head, tail }: CatOptions): string | undefined {
+  if (head === undefined && tail === undefined) return slice;
+  const field = head === undefined ? "tail" : "head";
+  if (archive.kind === "array" && archive.shape.length === 0)
+    throw wrongUse(field, `--${field} prints rows, and this is one value without dimensions; leave it out`, {
+      path: archive.store.describe(archive.path),
+    });
+  return head === undefined ? `-${tail}:` : `:${head}`;
 }
 
 /** The selected values. Errors name the archive. */

@@ -24,7 +24,7 @@ export function parseSelection(text: string, ndim: number): Selection {
   if (ellipses > 1) throw new InvalidArgumentError(`"${text}" has more than one "..."`);
   if (entries.length > ndim)
     throw new InvalidArgumentError(
-      `"${text}" has ${entries.length} entries, the values have ${formatPlural(ndim, "dimension")}`,
+      `"${text}" has ${entries.length} ${entries.length === 1 ? "entry" : "entries"}, the values have ${formatPlural(ndim, "dimension")}`,
     );
   if (ellipses === 0) return entries;
   const at = parts.indexOf("...");

@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
+import { create } from "../../src/node/index.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
@@ -162,4 +163,12 @@ it("options that do not belong together, and inputs that do not fit, say what to
     expect([argv[0], failed.code, failed.err]).toEqual([argv[0], code, expect.stringContaining(text)]);
   }
   expect(readdirSync(folder).sort()).toEqual(before);
+});
+
+it("one value has no rows for --head and --tail, and the error names the option", async () => {
+  await (await create(at("value.zarr"), { format: "zarr", dtype: "<f8", shape: [] })).close();
+  for (const option of ["--head", "--tail", "--slice"]) {
+    const { code, err } = await runCli(["cat", at("value.zarr"), option, "2"]);
+    expect([code, err]).toEqual([2, expect.stringContaining(`${at("value.zarr")}: ${option}`)]);
+  }
 });
