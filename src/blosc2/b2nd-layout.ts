@@ -55,7 +55,7 @@ export function whyColumnEncoded(column: Column): string | undefined {
 
 /** @throws UNSUPPORTED for more than 16 dimensions, or items of more bytes than a block has */
 export async function layOut(column: Column, signal: AbortSignal | undefined): Promise<B2ndLayout> {
-  const { shape, dtype, zarr, path } = column;
+  const { shape, dtype, zarr, path, chunks } = column;
   if (shape.length > MAX_DIMENSIONS || dtype.itemSize > MAX_BLOCK || dtype.itemSize === 0)
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -65,7 +65,7 @@ export async function layOut(column: Column, signal: AbortSignal | undefined): P
   const reason = whyColumnEncoded(column) ?? (column.nbytes === 0 ? "it has no values" : undefined);
   if (reason !== undefined) return valueLayout(column, reason);
   const found = zarr === undefined ? await firstOfArchive(column) : await firstOfZarr(zarr, signal);
-  const cut = zarr?.chunkShape ?? [column.chunks?.chunkLength ?? 1, ...shape.slice(1)];
+  const cut = zarr?.chunkShape ?? [chunks?.chunkLength ?? 1, ...shape.slice(1)].slice(0, shape.length);
   if (typeof found === "string") return valueLayout(column, found);
   const { header, isSingle } = found;
   const bytes = elementsOf(cut) * dtype.itemSize;

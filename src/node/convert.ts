@@ -1,5 +1,5 @@
 /** `convert`, `planConversion` and `repairArray` for paths and addresses. */
-import { realpath } from "node:fs/promises";
+import { realpath, rmdir } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Archive } from "../archive/kinds/types.ts";
@@ -72,7 +72,13 @@ export async function convert(
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
-      return convertIn(source, placed, settings, helpers, above?.join).finally(() => helpers?.end());
+      const folder = target.store.describe("");
+      const isNew = target.path === "" && !isBucketAddress(destination) && statIfThere(folder) === undefined;
+      return convertIn(source, placed, settings, helpers, above?.join).finally(async () => {
+        await helpers?.end();
+        // If nothing was converted, the new folder is empty; one with entries is not removed.
+        if (isNew) await rmdir(folder).catch(() => undefined);
+      });
     });
   });
 }

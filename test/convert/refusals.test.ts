@@ -1,11 +1,16 @@
 /** Conversions that cannot be made: the error says why, and what to do instead; nothing is written. */
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { inflateSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { compressBytes } from "../../src/begin.ts";
+import { convert as convertIn } from "../../src/convert/run/convert.ts";
+import type { SuperchunkError } from "../../src/errors.ts";
 import type { ConvertPathOptions } from "../../src/node/convert.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
-import { convert, create } from "../../src/node/index.ts";
+import { convert, create, openArray, open as openPath } from "../../src/node/index.ts";
 import { temporaryFolder } from "../folder.ts";
 
 let folder: string;
@@ -54,4 +59,66 @@ test.each(refused)("%j to %s with %j is refused", async (sources, to, options, c
     message: expect.stringContaining(message) as string,
   });
   expect(existsSync(at(to))).toBe(false);
+});
+
+const FORMATS = [
+  "zarr",
+  "zarr3-transformer",
+  "npy",
+  "bloscpack",
+  "bcolz",
+  "blz",
+  "parquet",
+  "arrow",
+  "b2nd",
+] as const;
+
+test.each(FORMATS)("to %s, a source with an unknown codec leaves nothing", async (to) => {
+  mkdirSync(at("lzma/x"), { recursive: true });
+  const document = { zarr_format: 2, shape: [2], chunks: [2], dtype: "<i4", order: "C", fill_value: 0 };
+  const text = JSON.stringify({ ...document, filters: null, compressor: { id: "lzma" } });
+  writeFileSync(at("lzma/x/.zarray"), text);
+  writeFileSync(at("lzma/.zgroup"), '{"zarr_format": 2}');
+  for (const source of ["lzma", "lzma/x"]) {
+    const refused = await convert(at(source), at("left"), { to }).then(
+      ({ entries }) => entries.map(({ status }) => status).join(),
+      (error: SuperchunkError) => error.code,
+    );
+    expect(["failed", "UNSUPPORTED"]).toContain(refused);
+    expect(readdirSync(folder).filter((name) => name.includes("left"))).toEqual([]);
+  }
+});
+
+test("a hierarchy that got only its record leaves nothing", async () => {
+  const [store, bytes] = [new FileStore(folder), Float64Array.from({ length: 1000 }, Math.sin)];
+  await compressBytes(new Uint8Array(bytes.buffer), store, "damaged.blp");
+  writeFileSync(at("damaged.blp"), readFileSync(at("damaged.blp")).fill(0xff, 200));
+  const code = "CHECKSUM_MISMATCH";
+  await expect(convert(at("damaged.blp"), at("damaged.zarr"))).rejects.toMatchObject({ code });
+  expect(existsSync(at("damaged.zarr"))).toBe(false);
+  const inside = { store, path: "inside" };
+  await expect(convertIn(await open(store, "damaged.blp"), inside)).rejects.toMatchObject({ code });
+  expect(existsSync(at("inside"))).toBe(false);
+});
+
+/** `pack_ndarray` of bloscpack 0.16.0 of `np.array(42.5)`, and of `np.zeros((0, 3), "<i4")`, in zlib. */
+const VALUE =
+  "eNpLyinIZmZm5OBgYGAAYUYGCOCC0l7B/n5gBiMjmw2QimBiYLBhQICKOavDvDRX6niEbgoK2u65OSD8UqDWOQ+Wj4uTS6d86g4K6m4IOufw8MmfPZOOnLExsF9vsn1B0EoxBtUmoc0Mo2AU4ADzZSTTvzBB2P+pDJgYheHpXQJmoYOrAw9jMRsANIpz+A==";
+const NO_ROWS =
+  "eNpLyinIZmZmZGGAAkYozQWlvYL9/SASjGz2QKqMiYHBngEBKuasDvPSXKnjEbopKGj7SZPA8EuBWuc8WD4u5i3pSS6d8qk7KKi7YdM5h5lP/uyZdOSMjYH9epPtC4JWijEEBAk7MoyCUUA6CJCV3izEDGH/pzJgYhRmgeUEASDWYTjKCAACPHNk";
+
+test("Bloscpack files without dimensions or without rows become what can hold them", async () => {
+  writeFileSync(at("value.blp"), inflateSync(Buffer.from(VALUE, "base64")));
+  writeFileSync(at("none.blp"), inflateSync(Buffer.from(NO_ROWS, "base64")));
+  await convert(at("value.blp"), at("value.b2nd"), { verify: true });
+  expect(readdirSync(folder).filter((name) => name.includes("value.b2nd"))).toEqual(["value.b2nd"]);
+  const value = await openArray(at("value.b2nd"));
+  const bytes = await value.getBytes([]);
+  expect([value.shape, new Float64Array(bytes.slice().buffer)]).toEqual([[], Float64Array.of(42.5)]);
+  for (const name of ["none.bcolz", "none.blz"]) {
+    await convert(at("none.blp"), at(name), { verify: true });
+    const array = await openPath(at(name));
+    expect(array).toMatchObject({ kind: "array", shape: [0, 3] });
+    expect((array as ArrayArchive).chunkLength).toBeGreaterThan(0);
+  }
 });

@@ -182,22 +182,23 @@ export class Conversion {
   async convert(isTaken: boolean, join?: () => Promise<readonly string[]>): Promise<readonly string[]> {
     const { isHierarchy } = this.#target;
     const { items, isTree } = this.#sources;
-    const [item] = items;
     // A source that cannot be planned must not cost what is at the destination.
-    const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
+    const only = isTree || items[0] === undefined ? undefined : await this.#plan(0, items[0]);
     const record = await this.#takeDestination(isTaken, only);
     try {
       await this.#convertAll(only, record);
     } catch (error) {
-      const isOver = !isHierarchy && !isTree && isSkippable(error, this.#options.signal);
+      const isOver = !isTree && isSkippable(error, this.#options.signal);
       // Record what was done for a resumed run. Only the first error is thrown.
       if (!isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
+      else if (isOver) await record.endUnused(this.#root).catch(() => undefined);
       throw error;
     }
     if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     // Before the record ends: a run that is killed here can be resumed.
     const notes = (await join?.()) ?? [];
     await record.end(this.#leftover, isHierarchy ? this.#root : undefined);
+    if (isHierarchy && this.#outcomes.areAllFailed) await record.endUnused(this.#root);
     return notes;
   }
 

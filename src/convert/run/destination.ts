@@ -188,6 +188,13 @@ export class ConversionRecord {
     await this.#store.delete(this.#key);
     await removeLeftoversOf(this.#store, [this.#key, ...made]);
   }
+
+  /** Removes the folder of a hierarchy, with the record, if it holds nothing else. */
+  async endUnused(hierarchy: string): Promise<void> {
+    await this.#writing;
+    for await (const key of walkKeys(this.#store, hierarchy)) if (key !== this.#key) return;
+    await deleteTree(this.#store, hierarchy);
+  }
 }
 
 /** Reads a record; undefined if there is none. One that cannot be parsed, as a power loss may leave it, counts as "nothing done". */

@@ -169,13 +169,14 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
   };
 }
 
-/** The chunks as they can be copied; undefined if they are of unequal lengths. */
+/** The chunks as they can be copied; undefined if they are of unequal lengths. An empty Bloscpack file has chunks of 0 rows. */
 function chunksOfArchive(
   archive: ChunkedArchive,
   chunkLength: number | undefined,
 ): OfferedChunks | undefined {
+  const isRows = Number.isInteger(chunkLength) && chunkLength !== 0;
   return archive.chunkStarts === undefined
-    ? { stored: archive, nbytes: archive.nbytes, chunkLength }
+    ? { stored: archive, nbytes: archive.nbytes, chunkLength: isRows ? chunkLength : undefined }
     : undefined;
 }
 
@@ -195,7 +196,6 @@ export async function describeBytes(
       { path, field: "shape", expected: archive.nbytes, found: dimensions },
     );
   const rowBytes = elementsOf(dimensions.slice(1)) * dtype.itemSize;
-  const chunkLength = archive.chunkBytes / rowBytes;
   return {
     name: "",
     dtype,
@@ -209,10 +209,7 @@ export async function describeBytes(
     stored: archive,
     zarr: undefined,
     path,
-    chunks: chunksOfArchive(
-      archive,
-      Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
-    ),
+    chunks: chunksOfArchive(archive, archive.chunkBytes / rowBytes),
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),
     stream: (options) => archive.streamBytes(options),
