@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 2_148,
   arrow: 909,
   hdf5: 3_069,
-  blosc2: 3_497,
+  blosc2: 3_498,
   tables: 1_764,
   codec2: 1_609,
   pool: 532,

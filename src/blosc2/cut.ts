@@ -17,6 +17,7 @@ const MAX_ITEM = 1 << 20;
 /** Metalayers of frames of python-blosc2 whose chunks are not the values of an array. [BF-10] */
 const NOT_VALUES: Readonly<Record<string, string>> = {
   b2o: "an expression or a reference, whose values are computed or elsewhere",
+  LazyArray: "an expression or a function, whose values are computed",
   "proxy-source": "a proxy: the values that were not fetched are elsewhere",
   batcharray: "a list of Python objects",
   listarray: "a list of Python objects",

@@ -68,6 +68,7 @@ test("metalayers become attributes, and variable-length ones take precedence", a
 
 test.each([
   ["expression.b2nd", "an expression or a reference"],
+  ["function.b2nd", "an expression or a function"],
   ["proxy.b2nd", "a proxy"],
   ["objects.b2frame", "a list of Python objects"],
   ["batches.b2frame", "a list of Python objects"],
