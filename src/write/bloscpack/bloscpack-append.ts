@@ -245,7 +245,8 @@ function newMetadata(
       field: "metadata",
     });
   // The dtype's spelling is kept: versions before 0.7.2 had another one.
-  const layout = { dtype: stored ?? own["dtype"] ?? null, shape: own["shape"] ?? null, order: "C" };
+  const shared = { shape: own["shape"] ?? null, order: "C", container: "numpy" };
+  const layout = { dtype: stored ?? own["dtype"] ?? null, ...shared };
   const [given, before] = [extra, state.metadata] as readonly JsonObjectInput[];
   for (const [field, after] of Object.entries(layout)) {
     const [found, ...known] = [given?.[field], before?.[field], after].map((value) => JSON.stringify(value));
@@ -256,7 +257,7 @@ function newMetadata(
         { path, field, expected: known[0], found },
       );
   }
-  return { ...own, ...(extra as JsonObjectInput), ...layout, container: "numpy" };
+  return { ...own, ...(extra as JsonObjectInput), ...layout };
 }
 
 /** Refuses values that cannot follow the file's own. */

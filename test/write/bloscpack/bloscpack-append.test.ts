@@ -194,7 +194,7 @@ describe("into a new file", () => {
     const before = { dtype: "'<i4'", shape: [12, 3], order: "C", unit: "C" };
     await appendToBloscpack(store, KEY, more, { array: { dtype, shape: [2, 3] }, metadata: before });
     expect(((await open(store, KEY)) as ArrayArchive).attrs).toEqual({ unit: "C" });
-    for (const metadata of [{ dtype: "<f4" }, { shape: [7, 6] }, { order: "F" }] as const)
+    for (const metadata of [{ dtype: "<f4" }, { shape: [7, 6] }, { order: "F" }, { container: "x" }] as const)
       expect(await rejectionOf(appendToBloscpack(store, KEY, more, { metadata }))).toMatchObject({
         code: "BAD_ARGUMENT",
         details: { field: Object.keys(metadata)[0], found: JSON.stringify(Object.values(metadata)[0]) },
