@@ -10,7 +10,7 @@ import { convert as convertIn } from "../../src/convert/run/convert.ts";
 import type { SuperchunkError } from "../../src/errors.ts";
 import type { ConvertPathOptions } from "../../src/node/convert.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
-import { convert, create, openArray, open as openPath } from "../../src/node/index.ts";
+import { convert, create, openArray, open as openPath, planConversion } from "../../src/node/index.ts";
 import { temporaryFolder } from "../folder.ts";
 
 let folder: string;
@@ -121,4 +121,14 @@ test("Bloscpack files without dimensions or without rows become what can hold th
     expect(array).toMatchObject({ kind: "array", shape: [0, 3] });
     expect((array as ArrayArchive).chunkLength).toBeGreaterThan(0);
   }
+});
+
+test("a name that bcolz does not take is refused before anything is written, with its array", async () => {
+  const columns = ["c", "a b"].map((name) => at(`pair.zarr/${name}`));
+  await (await create(at("pair.zarr"), { format: "zarr", kind: "group" })).close();
+  for (const column of columns)
+    await (await create(column, { format: "zarr", dtype: "<i4", shape: [3] })).close();
+  const plans = planConversion(at("pair.zarr"), at("pair.bcolz"), { to: "bcolz" });
+  for (const work of [convert(at("pair.zarr"), at("pair.bcolz"), { to: "bcolz" }), plans.next()])
+    await expect(work).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { path: columns[1] } });
 });

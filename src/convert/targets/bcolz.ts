@@ -48,13 +48,14 @@ export const BCOLZ: ColumnFormat = {
       if (elementsOf(shape.slice(1)) * dtype.itemSize === 0)
         return "bcolz does not support rows of zero bytes; convert it to blz, npy or bloscpack";
     }
+    const names = columns.map(({ name }) => name);
+    const paths = columns.map(({ path }) => path);
+    if (table !== undefined) checkNames(names, paths);
     return undefined;
   },
 
   tasks(piece, options) {
-    const { columns, table } = piece;
-    if (table !== undefined) checkNames(columns.map(({ name }) => name));
-    return columns.flatMap((column, index) => {
+    return piece.columns.flatMap((column, index) => {
       const { chunklen, rowBytes } = carrayOf(column).settings;
       const own = { key: folderOf(piece, column), columns: [column] };
       return rowTasks(own, { rowsApart: chunklen, rowBytes, part: [index] }, options);

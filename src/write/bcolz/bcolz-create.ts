@@ -3,7 +3,7 @@
  * @see FORMAT.md [FA-08]
  */
 
-import { elementsOf } from "../../bytes/arrays.ts";
+import { defined, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
@@ -243,8 +243,11 @@ export async function commitTable(
   });
 }
 
-/** Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore. */
-export function checkNames(names: readonly string[]): void {
+/**
+ * Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore. `paths`: what
+ * the columns are made from, for the message.
+ */
+export function checkNames(names: readonly string[], paths: readonly string[] = []): void {
   if (names.length > MAX_COLUMNS) throw tooManyColumns(undefined, names.length);
   for (const [i, name] of names.entries()) {
     const isPlain = /^[\p{L}][\p{L}\p{N}_]*$/u.test(name);
@@ -257,7 +260,7 @@ export function checkNames(names: readonly string[]): void {
       isPlain
         ? `there are two columns "${name}"`
         : `"${name}" cannot name a column: bcolz takes letters, digits and underscores, a letter first`,
-      { field: "names", found: name },
+      defined({ path: paths[i], field: "names", found: name }),
     );
   }
   if (names.length === 0)
