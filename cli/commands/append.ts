@@ -123,13 +123,9 @@ async function append(
     const { publish, shared, lease, ...others } = flags;
     if (archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish, shared, lease });
     if (lease !== undefined && shared !== true) throw wrongUse("lease", "--lease is for --shared", { path });
-    if (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk")
+    if (archive.kind === "bytes" || (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk"))
       return await appendToFile(archive, path, input, flags, context);
     refuseFileOptions(path, others);
-    if (archive.kind === "bytes")
-      throw new SuperchunkError("UNSUPPORTED", "a superchunk alone is not appended to; append to its array", {
-        path,
-      });
     await appendToArray(archive, path, input, flags, context);
   });
 }

@@ -48,7 +48,11 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
   if (set.length + remove.length === 0) return context.json(before);
   const missing = remove.find((name) => !Object.hasOwn(before, name));
   if (missing !== undefined)
-    throw new SuperchunkError("NOT_FOUND", `no attribute "${missing}"`, { path, field: missing });
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      `no attribute "${missing}", so nothing was changed; "superchunk attrs" without options shows those that exist`,
+      { path, field: missing },
+    );
   await closing(await edit(path, { breakLock, allow }), (edited) =>
     edited.setAttributes({
       ...Object.fromEntries(remove.map((name) => [name, undefined])),

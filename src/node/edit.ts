@@ -125,10 +125,24 @@ function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
   const isFile = !isBucketAddress(path) && statIfThere(path)?.isFile() === true;
-  if (isFile) return locateTarget(path, "file");
+  if (isFile) {
+    refusePart(path);
+    return locateTarget(path, "file");
+  }
   return isBucketAddress(path) || isArchiveFolder(path)
     ? locateTarget(path)
     : (locateInHierarchy(path) ?? locateTarget(path));
+}
+
+/** Throws `UNSUPPORTED` for a file with chunks of an array: its metadata would contradict the changed file. */
+function refusePart(path: string): void {
+  const [, root] = /^(.*)[\\/]data[\\/](?:[^\\/]+[\\/])?__\d+(?:__)?\.(?:bin|blp)$/.exec(resolve(path)) ?? [];
+  if (root === undefined || !isArchiveFolder(root)) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `the file holds chunks of the array ${root}, and is not changed alone; change the array`,
+    { path },
+  );
 }
 
 function isArchiveFolder(path: string): boolean {

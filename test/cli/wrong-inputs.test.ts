@@ -1,6 +1,6 @@
 /** Inputs and paths of the wrong kind: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { create } from "../../src/node/index.ts";
@@ -171,4 +171,81 @@ it("one value has no rows for --head and --tail, and the error names the option"
     const { code, err } = await runCli(["cat", at("value.zarr"), option, "2"]);
     expect([code, err]).toEqual([2, expect.stringContaining(`${at("value.zarr")}: ${option}`)]);
   }
+});
+
+it("a file with chunks of an array is not changed alone, which would damage the array", async () => {
+  writeFileSync(at("raw"), new Uint8Array(800));
+  expect((await runCli(["append", at("array"), at("raw")])).code).toBe(0);
+  expect(
+    (await runCli(["create", at("carray"), "--as", "carray", "--dtype", "<f8", "--from", at("raw")])).code,
+  ).toBe(0);
+  const rows = ["--dtype", '[["a","<i4"],["b","<f8"]]', "--shape", "10"];
+  expect((await runCli(["create", at("columns"), ...rows])).code).toBe(0);
+  const parts = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
+    /\.(?:bin|blp)$/.test(name),
+  );
+  expect(parts.length).toBe(4);
+  for (const part of parts) {
+    const before = readFileSync(at(part));
+    for (const options of [[], ["--dry-run"], ["--in-place"]]) {
+      const { code, err } = await runCli(["append", at(part), at("raw"), ...options]);
+      expect([part, code, err]).toEqual([
+        part,
+        1,
+        expect.stringContaining("is not changed alone; change the array"),
+      ]);
+    }
+    expect(readFileSync(at(part))).toEqual(before);
+  }
+  const elsewhere = at("copy.blp");
+  copyFileSync(at(parts[0] ?? ""), elsewhere);
+  expect((await runCli(["append", elsewhere, at("raw")])).code).toBe(0);
+});
+
+it("each wrong option is refused with what was expected, and nothing is made", async () => {
+  writeFileSync(at("raw"), new Uint8Array(80));
+  const [array, raw, made] = [at("array"), at("raw"), at("made.zarr")];
+  const rows = ["--dtype", '[["a","<i4"],["b","<f8"]]', "--shape", "10"];
+  expect((await runCli(["create", at("columns"), ...rows])).code).toBe(0);
+  expect((await runCli(["create", at("broken"), "--dtype", "<f8", "--shape", "10"])).code).toBe(0);
+  rmSync(at("broken/meta/storage"));
+  rmSync(at("broken/meta/sizes"));
+  const before = readdirSync(folder, { recursive: true }).sort();
+  for (const [argv, text] of [
+    [["append", array, raw, "--grow"], "the option for grow is for Bloscpack files"],
+    [["attrs", array, "--remove", "x"], 'no attribute "x", so nothing was changed; "superchunk attrs"'],
+    [["columns", at("columns"), "--add", "=x"], "Expected NAME=FILE, or NAME with --dtype."],
+    [["columns", at("columns"), "--rename", "a"], "Expected OLD=NEW"],
+    [
+      ["columns", at("columns"), "--add", `c=${raw}`, "--dtype", "u1"],
+      "the column has 80 rows, but the other",
+    ],
+    [["create", made, "--dtype", "<f8", "--column", "a"], "--column is for tables"],
+    [["create", made], "give --from FILE or --dtype"],
+    [["create", made, "--dtype", "<f8", "--shape", "a,b"], "Expected whole numbers with commas between"],
+    [["create", made, "--dtype", "<f8", "--attr", "x"], "Expected NAME=JSON"],
+    [["place", array, "--move", "all"], "--move and --to go together"],
+    [["place", array, "--move", "7..3", "--to", "data"], "Expected superchunks such as 3..7"],
+    [["containers", at("x.json"), "--set", "a", "--delete", "b"], "give --delete or --set, not both"],
+    [["delete", array, "--rows", "::2"], 'Expected rows such as "10:20"'],
+    [["compress", raw, made, "--max-app-chunks", "x"], "Expected a count such as 100"],
+    [["cat", array, "--slice", ""], "the slice is empty"],
+    [["cat", array, "--where", ""], "the condition is empty"],
+    [["cat", array, "--where", "value is 3"], 'after "is" comes null, or not null'],
+    [["cat", at("columns"), "--plot", "--column", "a", "--slice", "0:1,0"], "the values have 1 dimension"],
+    [["convert", array, made, "--shard-size", "0"], "Expected a size such as 128MiB"],
+    [["convert", array, made, "--shape", "1,-1"], "Expected whole numbers with commas between"],
+    [["convert", array, made, "--dimension-names", "a,,b"], "Expected names with commas between."],
+    [["convert", raw, made, "--dtype", "x"], 'give for example "<f8"'],
+    [
+      ["convert", at("columns"), made, "--to", "zarr3-transformer"],
+      "no structured data types; convert it to Zarr v3",
+    ],
+    [["virtualize", array, at("r.icechunk"), "--to", "icechunk", "--one-file"], "is for kerchunk JSON"],
+    [["repair", at("broken"), at("r"), "--dtype", "x"], 'dtype: the dtype "x"'],
+  ] as const) {
+    const { code, err } = await runCli(argv);
+    expect([argv, code > 0, err]).toEqual([argv, true, expect.stringContaining(text)]);
+  }
+  expect(readdirSync(folder, { recursive: true }).sort()).toEqual(before);
 });

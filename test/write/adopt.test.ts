@@ -4,13 +4,16 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
+import { openShared } from "../../src/write/array/open-shared.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { sweep } from "../scope.ts";
 import { VolatileStore } from "../store/volatile.ts";
+import { rejectionOf } from "./foreign-support.ts";
 
 const ROWS = 7;
 const ROOTS = loadArchives().filter(({ dialect, refuse }) => dialect === "blz-superchunk" && !refuse);
@@ -145,4 +148,45 @@ test.each(["carray", "ctable"])("a %s is refused, and the message says what chan
     details: { found: dialect },
     message: expect.stringMatching(/superchunk append.*convert --to blz/),
   });
+});
+
+test.each([
+  ["different numbers of chunks", [20, 30], ["crc32", "crc32"]],
+  ["different checksums", [20, 20, 10], ["crc32", "crc32", "adler32"]],
+] as const)(
+  "superchunks with %s are not adopted, and nothing is changed",
+  async (reason, rows, checksums) => {
+    const store = new MemoryStore();
+    for (const [i, count] of rows.entries()) {
+      const pieces = async function* () {
+        yield new Uint8Array(8 * count).fill(i + 1);
+      };
+      const options = { chunkSize: 80, checksum: checksums[i], typesize: 8 };
+      await compressBytes(pieces(), store, `data/__${i + 1}__.bin`, options);
+    }
+    const put = (key: string, value: object) => store.put(key, Buffer.from(JSON.stringify(value)));
+    const cparams = { shuffle: true, clevel: 5, cname: "lz4" };
+    await put("meta/storage", { dtype: "<f8", cparams, chunklen: 10, expectedlen: 50, dflt: 0 });
+    await put("meta/sizes", { shape: [50], nbytes: 400, cbytes: 400 });
+    expect((await open(store)).nbytes).toBe(400);
+    const before = await imageOf(store);
+    const error = await rejectionOf(openWritable(store, ""));
+    expect([error.code, error.message]).toEqual([
+      "UNSUPPORTED",
+      expect.stringMatching(`${reason}. "superchunk repair --in-place" copies its chunks`),
+    ]);
+    expect(await imageOf(store)).toEqual(before);
+  },
+);
+
+test("what writers cannot share is refused, with what to do", async () => {
+  const store = new MemoryStore();
+  await (await createArray(store, "", { dtype: "<f8", shape: [2, 0] })).close();
+  const empty = await rejectionOf(openShared(store, ""));
+  expect([empty.code, empty.message]).toEqual([
+    "UNSUPPORTED",
+    expect.stringContaining("its rows have no bytes; open it without sharing"),
+  ]);
+  const lease = await rejectionOf(openShared(store, "", { lease: 0 }));
+  expect([lease.code, lease.message]).toEqual(["BAD_ARGUMENT", expect.stringContaining("seconds")]);
 });

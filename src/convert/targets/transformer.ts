@@ -303,11 +303,11 @@ function describe(archive: ArrayArchive | BytesArchive): {
   const path = archive.store.describe(archive.path);
   if (dtype.kind === "object") throw noObjects(path);
   if (typeof type !== "string" || columnNames.length > 0)
-    throw new SuperchunkError("UNSUPPORTED", "zarr 2.18's version 3 has no structured data types", {
-      path,
-      field: "dtype",
-      found: dtype.kind,
-    });
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "zarr 2.18's version 3 has no structured data types; convert it to Zarr v3",
+      { path, field: "dtype", found: dtype.kind },
+    );
   if (shape.length === 0 || chunkLength === undefined || (order === "F" && shape.length > 1))
     throw new SuperchunkError(
       "UNSUPPORTED",

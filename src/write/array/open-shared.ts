@@ -71,7 +71,7 @@ async function declareShared(
 function refuseSharing(store: WritableStore, path: string, { zarr, rowShape, dtype }: ArraySettings): void {
   const reason = zarr
     ? "the folder is a Zarr array as well, which only one writer at a time can keep up to date; unlink it first"
-    : "its rows have no bytes";
+    : "its rows have no bytes; open it without sharing";
   if (zarr || elementsOf(rowShape) * dtype.itemSize === 0)
     throw new SuperchunkError("UNSUPPORTED", `writers cannot share this array: ${reason}`, {
       path: store.describe(path),
