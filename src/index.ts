@@ -16,6 +16,8 @@ export type {
   DamageReport,
   EncodedChunk,
   Finding,
+  Hole,
+  HolePolicy,
   LongOptions,
   OpenOptions,
   Progress,
@@ -40,12 +42,7 @@ export {
   writeIndex,
 } from "./begin.ts";
 export type { CompressorName, Shuffle } from "./codec/types.ts";
-export type {
-  Hole,
-  HolePolicy,
-  RepairOptions,
-  RepairReport,
-} from "./convert/run/repair.ts";
+export type { RepairOptions, RepairReport } from "./convert/run/repair.ts";
 export type { CreateOptions, EditOptions } from "./edit/options.ts";
 export type { ShardTools, ZarrEdit } from "./edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";

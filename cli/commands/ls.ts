@@ -5,8 +5,7 @@ import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/ind
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
-import type { Subject } from "../input/opening.ts";
-import { allowOption, closing } from "../input/opening.ts";
+import { allowOption, closing, type Subject } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";

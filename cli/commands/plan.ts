@@ -40,7 +40,7 @@ import { alignRows } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable, quoted } from "../values/cell-text.ts";
 import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
-import { printRepairs } from "./repair.ts";
+import { HOLES, printRepairs } from "./repair.ts";
 import { printReport } from "./verify.ts";
 
 export function addPlan(program: Command, context: Context): void {
@@ -103,8 +103,6 @@ interface PlanFlags extends TypedConvertFlags {
 }
 
 type OtherWork = "verify" | "virtualize" | "repair";
-
-const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
 
 /** Options of conversions that also apply to other kinds of plan. */
 const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {

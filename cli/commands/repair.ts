@@ -21,10 +21,10 @@ import { MOST_NAMES } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
-const HOLES = ["fill", "drop", "cut"] as const;
+export const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
 
 interface RepairFlags extends Switches<"inPlace" | "dryRun" | "scan" | "discard" | "breakLock" | "json"> {
-  readonly holes?: (typeof HOLES)[number];
+  readonly holes?: HolePolicy;
   readonly fill?: JsonValue;
   readonly dtype?: JsonValue;
   readonly shape?: readonly number[];

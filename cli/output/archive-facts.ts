@@ -1,7 +1,6 @@
 /** The facts of an archive that `info` and `ls` print, as JSON. Field names are API. */
 import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
-import type { Subject } from "../input/opening.ts";
-import { columnNamesOf } from "../input/opening.ts";
+import { columnNamesOf, type Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
 import { jsonDType } from "./layout.ts";
 

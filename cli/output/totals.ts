@@ -1,6 +1,5 @@
 /** Sums over many archives: by dialect, by dtype, by codec. Knows the entries of `ls --json`; must not know archives. */
-import type { JsonValue } from "../../src/index.ts";
-import { stringifyJson } from "../../src/index.ts";
+import { type JsonValue, stringifyJson } from "../../src/index.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { alignRows } from "./layout.ts";
 

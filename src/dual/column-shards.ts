@@ -26,6 +26,7 @@ import {
   readPublished,
   type ShardFacts,
   WRITE_BITS,
+  withoutWriting,
 } from "./shard-file.ts";
 import type { DualFiles, FileFacts } from "./types.ts";
 
@@ -289,7 +290,7 @@ export class ColumnView extends ColumnShards {
   /** Removes write permission; returns true if there was any. */
   async #protect({ key, found }: ShardUpdate): Promise<boolean> {
     if (found === undefined || (found.facts.mode & WRITE_BITS) === 0) return false;
-    await this.#place.files.setMode({ side: "zarr", key }, found.facts.mode & ~WRITE_BITS);
+    await this.#place.files.setMode({ side: "zarr", key }, withoutWriting(found.facts.mode));
     return true;
   }
 
@@ -314,7 +315,7 @@ export class ColumnView extends ColumnShards {
     const isOpen = (data.mode & WRITE_BITS) !== 0;
     if (isNamed && found.shard !== undefined) {
       if (all && (await this.#differs(update))) return undefined;
-      if (isOpen) await files.setMode(from, data.mode & ~WRITE_BITS);
+      if (isOpen) await files.setMode(from, withoutWriting(data.mode));
       return isOpen;
     }
     // Another program gave it a second name, so its permissions belong to that program too.

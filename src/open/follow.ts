@@ -8,8 +8,7 @@ import { stringifyJson } from "../format/json.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { pause } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
-import type { ArraySlice, ValueTypes } from "../values/selection.ts";
-import { slice, stridesOf } from "../values/selection.ts";
+import { type ArraySlice, slice, stridesOf, type ValueTypes } from "../values/selection.ts";
 import { toValues } from "../values/values.ts";
 
 /** Options of `follow`. */

@@ -6,8 +6,7 @@
  */
 
 import type { DType } from "../format/types.ts";
-import type { TypedValues } from "../values/values.ts";
-import { NOT_A_TIME } from "../values/values.ts";
+import { NOT_A_TIME, type TypedValues } from "../values/values.ts";
 
 /** A value for comparison: 64-bit integers and dates as bigint, booleans as 0 and 1. */
 export type Comparable = number | bigint | string;

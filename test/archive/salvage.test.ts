@@ -7,12 +7,13 @@ import type {
   ArrayArchive,
   ChunkedArchive,
   ChunkInfo,
+  Hole,
   Progress,
   TableArchive,
 } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
-import { type Hole, repairArray } from "../../src/convert/run/repair.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

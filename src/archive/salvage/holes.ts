@@ -19,8 +19,6 @@ import type { Hole, HolePolicy } from "../kinds/types.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";
 import type { FoundColumn } from "./columns.ts";
 
-export type { Hole, HolePolicy } from "../kinds/types.ts";
-
 /** A column, and what its holes are counted in. */
 export interface SalvagedColumn {
   readonly name: string | undefined;

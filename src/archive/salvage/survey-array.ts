@@ -17,21 +17,12 @@ import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
-import type { Archive, ArrayArchive, LongOptions, OpenOptions } from "../kinds/types.ts";
+import type { Archive, ArrayArchive, Hole, HolePolicy, LongOptions, OpenOptions } from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import { isFlaw, type Losses, readHeaderAt, readOrNote } from "./chunk-check.ts";
 import { bytesOf, type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
-import {
-  countRows,
-  type Hole,
-  type HolePolicy,
-  keptRows,
-  listHoles,
-  mapSpans,
-  type SalvagedColumn,
-  salvagedSequence,
-} from "./holes.ts";
+import { countRows, keptRows, listHoles, mapSpans, type SalvagedColumn, salvagedSequence } from "./holes.ts";
 import { examineFolder, type GivenFacts, type KnownArray } from "./known.ts";
 
 /** Options of surveying a damaged archive. */

@@ -12,23 +12,14 @@ import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
-import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import type { Archive, ArrayArchive, Hole, HolePolicy, OpenOptions } from "../kinds/types.ts";
 import { explainNoArchive } from "../open/no-archive.ts";
 import { FILLED, isNumpy, metadataObject, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";
 import { isFlaw, type Losses, readOrNote } from "./chunk-check.ts";
 import { bytesOf, type FoundColumn, findBloscpackChunks } from "./columns.ts";
 import { findFileChunks } from "./file-chunks.ts";
-import {
-  countRows,
-  type Hole,
-  type HolePolicy,
-  keptRows,
-  listHoles,
-  mapSpans,
-  type SalvagedColumn,
-  salvagedSequence,
-} from "./holes.ts";
+import { countRows, keptRows, listHoles, mapSpans, type SalvagedColumn, salvagedSequence } from "./holes.ts";
 import type { GivenFacts } from "./known.ts";
 import {
   countWhole,

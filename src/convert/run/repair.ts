@@ -28,8 +28,6 @@ import { readObjectPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
 import { recordKey } from "./destination.ts";
 
-export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
-
 /** Destination of the repaired archive, and treatment of its holes. */
 export interface RepairOptions extends LongOptions, GivenFacts {
   /** A place that is empty. Without it, an array of superchunks is repaired in place, by one commit. */

@@ -226,15 +226,15 @@ const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
 
 /**
- * Returns true if a `Host` header names this server.
+ * Checks whether a `Host` header names a server that listens on `host`; `allowed` are further names.
  *
  * A web page can make a browser send requests to this machine under the page's own host name (DNS rebinding), and read the
  * answers. So other names are refused. IP addresses cannot be rebound.
  */
-export type HostCheck = (header: string | undefined) => boolean;
-
-/** The check for a server that listens on `host`; `allowed` are further names. */
-export function makeHostCheck(host: string, allowed: readonly string[] = []): HostCheck {
+export function makeHostCheck(
+  host: string,
+  allowed: readonly string[] = [],
+): (header: string | undefined) => boolean {
   const own = new Set([...LOOPBACK, ...[host, ...allowed].map((name) => bracket(name.toLowerCase()))]);
   const isOpen = WILDCARDS.has(host);
   if (isOpen) own.add(hostname().toLowerCase());

@@ -8,8 +8,7 @@ import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { withoutSpan } from "../../format/layout.ts";
-import type { Extent, Selection } from "../../values/selection.ts";
-import { resolveSelection } from "../../values/selection.ts";
+import { type Extent, resolveSelection, type Selection } from "../../values/selection.ts";
 import { type ChangeCost, touchedChunks } from "../editable.ts";
 import {
   applyEdits,

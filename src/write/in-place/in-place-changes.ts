@@ -15,8 +15,7 @@ import {
   requireOneName,
 } from "../../archive/places/journal.ts";
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
-import type { PlacedChunk } from "../../archive/places/sequence.ts";
-import { placeInFile } from "../../archive/places/sequence.ts";
+import { type PlacedChunk, placeInFile } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

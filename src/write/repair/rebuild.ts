@@ -4,11 +4,11 @@
  */
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
-import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { arrayJournalKey, copyOf } from "../../archive/places/journal.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { numbersIn } from "../../archive/salvage/columns.ts";
-import { countRows, type HolePolicy, mapSpans } from "../../archive/salvage/holes.ts";
+import { countRows, mapSpans } from "../../archive/salvage/holes.ts";
 import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { elementsOf } from "../../bytes/arrays.ts";

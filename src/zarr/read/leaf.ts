@@ -10,8 +10,7 @@ import { readHead, readPart, readPartNow } from "../../archive/read/block-read.t
 import type { ChunkDecoder } from "../../archive/read/chunk-fetch.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { ResolvedRange } from "../../store/key.ts";
-import { groupRanges } from "../../store/key.ts";
+import { groupRanges, type ResolvedRange } from "../../store/key.ts";
 import { runPooled, type Turns } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
