@@ -5,6 +5,7 @@ import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.t
 import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { DIGEST_LENGTHS } from "../../src/bytes/checksum.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
@@ -327,6 +328,14 @@ describe("legal archives that were once reported as damaged", () => {
         expect(streamed).toBe(text);
       }
     });
+
+  test("[FS-04] a repair of unequal chunks says that they are unequal, and not that they are out of order", async () => {
+    const store = new MemoryStore();
+    const chunks = ["a".repeat(40), "b".repeat(9), "c".repeat(40)].map((word) => stored(utf8(word)));
+    await store.put("a.blp", await makeFile({ chunks, chunkSize: -1 }));
+    const { problems } = await repairArray(store, "a.blp", { dryRun: true });
+    expect(problems).toEqual([expect.stringContaining("the chunks have unequal lengths")]);
+  });
 
   test("[FS-04] if chunk-size gives a length, another length is still BAD_FIELD", async () => {
     const chunks = words.map((word) => stored(utf8(word)));

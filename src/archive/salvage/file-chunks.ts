@@ -434,7 +434,11 @@ class Search {
       if (i < offsets.length - 1 && (await probe.headerAt(offset))?.nbytes !== most)
         isOrder &&= !(await probe.isChunk(offset));
     if (isOrder) return places;
-    this.#problems.push("the chunks are not stored in order, and nothing else gives their order");
+    this.#problems.push(
+      this.#header?.offsets === false && this.#header.chunkSize === -1
+        ? "the chunks have unequal lengths, and a repair places only equal ones; if all are intact, decompress reads them"
+        : "the chunks are not stored in order, and nothing else gives their order",
+    );
     return places.map(({ offset }, i) => {
       if (offset !== undefined) this.#unplaced.push(offset);
       return { flaw: this.#lost(i, undefined) };
