@@ -1,6 +1,10 @@
 /** `.npy` files, from a path or a stream: the header, and the values in bounded memory. */
 
+import { randomUUID } from "node:crypto";
+import { readSync } from "node:fs";
+import { open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
 import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -8,8 +12,7 @@ import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../
 import type { DType } from "../format/types.ts";
 import { pauseIfDue } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { scratchBeside } from "../write/bloscpack/chunk-spool.ts";
-import { FileStore } from "./fs/fs-store.ts";
+import { explainError } from "./fs/fs-handles.ts";
 import { closing, locate } from "./locate.ts";
 
 /** A `.npy` file whose header was read. */
@@ -137,19 +140,6 @@ async function openStream(source: AsyncIterable<Uint8Array>, name: string): Prom
   };
 }
 
-async function* turnStream(
-  values: AsyncIterable<Uint8Array>,
-  header: NpyHeader,
-  options?: StoreOptions,
-): AsyncGenerator<Uint8Array> {
-  const store = new FileStore(tmpdir());
-  try {
-    yield* rowsOfFortranStream(values, header, scratchBeside(store, "superchunk"), options?.signal);
-  } finally {
-    await store.close();
-  }
-}
-
 // Reads the rows of values in Fortran order, where a row is spread over the whole file, slab by slab in bounded memory.
 
 /** Fills a buffer with the values' bytes from an offset on. */
@@ -188,12 +178,11 @@ function isSpread({ order, shape }: Pick<NpyHeader, "order" | "shape">): boolean
   return order === "F" && shape.length > 1;
 }
 
-/** The rows of a stream of values in Fortran order: from memory, or from a scratch object. */
-async function* rowsOfFortranStream(
+/** The rows of a stream of values in Fortran order: from memory, or from a file that loses its name at once, so that no kill leaves it. */
+async function* turnStream(
   values: AsyncIterable<Uint8Array>,
   header: NpyHeader,
-  { store, key }: ReturnType<typeof scratchBeside>,
-  signal?: AbortSignal,
+  { signal }: StoreOptions = {},
 ): AsyncGenerator<Uint8Array> {
   const size = elementsOf(header.shape) * header.dtype.itemSize;
   if (size <= KEPT_BYTES) {
@@ -202,17 +191,22 @@ async function* rowsOfFortranStream(
     yield* rowsOfFortran(fromBytes(joinBytes(pieces)), header, signal);
     return;
   }
-  if (store.readIntoSync === undefined)
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "the .npy file is in Fortran order, too large to be transposed in memory, and in a store that cannot read many small parts; save it in C order (numpy.ascontiguousarray)",
-      { path: store.describe(key), field: "fortran_order", expected: "False", found: "True" },
-    );
+  const path = join(tmpdir(), `superchunk-${randomUUID()}.tmp`);
+  const explain = (error: unknown): never => {
+    throw explainError(error, path, "holding a stream in Fortran order, which TMPDIR can move", true);
+  };
+  const file = await open(path, "wx+", 0o600).catch(explain);
   try {
-    await store.put(key, values, { durable: false, signal });
-    yield* rowsOfFortran(fromObject(store, key), header, signal);
+    await rm(path).catch(explain);
+    for await (const piece of values) {
+      signal?.throwIfAborted();
+      await file.appendFile(piece).catch(explain);
+    }
+    const readIntoSync = (_key: string, at: number, to: Uint8Array): number =>
+      readSync(file.fd, to, 0, to.length, at);
+    yield* rowsOfFortran(fromObject({ readIntoSync, describe: () => path }, path), header, signal);
   } finally {
-    await store.delete(key);
+    await file.close();
   }
 }
 
@@ -225,7 +219,11 @@ const WINDOW = 256 << 10;
 const NEAR = 32 << 10;
 
 /** Reads parts of an object whose store reads synchronously. They throw `STALE` if the object has become shorter. */
-function fromObject(store: ReadableStore, key: string, start = 0): ReadValues {
+function fromObject(
+  store: Pick<ReadableStore, "readIntoSync" | "describe">,
+  key: string,
+  start = 0,
+): ReadValues {
   const buffer = new Uint8Array(WINDOW);
   let [at, length, last] = [0, 0, Number.NEGATIVE_INFINITY];
   return (offset, target) => {
