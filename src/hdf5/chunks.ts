@@ -1,4 +1,4 @@
-/** Finds the chunks of an HDF5 dataset, from every kind of index. Must not know filters. */
+/** Finds the chunks of an HDF5 dataset, one or all, from every kind of index. Must not know filters. */
 import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Fields, Hdf5File } from "./file.ts";
@@ -18,6 +18,10 @@ export type Hdf5Chunks = ReadonlyMap<string, Hdf5Chunk>;
 
 /** Most chunks of a dataset: their places are kept in memory. */
 const MAX_CHUNKS = 20_000_000;
+/** Parts of an index to keep: each has the chunks of one node or block. */
+const PARTS = 64;
+/** Elements of a block that are read for one of them. */
+const NEAR = 64;
 
 export type ChunkedLayout = Extract<Hdf5Layout, { kind: "chunked" }>;
 
@@ -32,21 +36,80 @@ interface Walk {
   /** Bytes of a chunk without filters. */
   readonly nbytes: number;
   readonly chunks: Map<string, Hdf5Chunk>;
+  /** The place of the only chunk that is wanted: a key in trees, a chunk number elsewhere. Undefined for all chunks. */
+  readonly wanted: Place | undefined;
+  /** The walk found all chunks from `low` on, and before `high`: what is beside the wanted chunk was not read. */
+  low?: Place | undefined;
+  high?: Place | undefined;
+  /** True if the wanted chunk would be in none of two neighbouring nodes. */
+  hasGap?: boolean;
 }
 
-/** Lists the chunks of a dataset. Throws the codes of damage; LIMIT for too many chunks. */
-export async function listHdf5Chunks(
-  file: Hdf5File,
-  dataset: Hdf5Dataset,
-  layout: ChunkedLayout,
-): Promise<Hdf5Chunks> {
-  const { shape, type } = dataset;
-  const { chunks: lengths, address, index } = layout;
-  const counts = shape.map((extent, d) => Math.ceil(extent / (lengths[d] as number)));
-  const most = dataset.maxShape.map((extent, d) => extent && Math.ceil(extent / (lengths[d] as number)));
-  const nbytes = elementsOf(lengths) * type.size;
-  const walk: Walk = { file, dataset, layout, counts, most, nbytes, chunks: new Map() };
-  if (address === undefined) return walk.chunks;
+type Place = readonly number[];
+
+/** The index of a dataset's chunks, which can be much longer than what is read for one of them. */
+export class ChunkIndex {
+  readonly #facts: Pick<Walk, "file" | "dataset" | "layout" | "counts" | "most" | "nbytes">;
+  #parts: Walk[] = [];
+  #reading: Promise<Walk> | undefined;
+  #all: Promise<Hdf5Chunks> | undefined;
+
+  constructor(file: Hdf5File, dataset: Hdf5Dataset, layout: ChunkedLayout) {
+    const { shape, maxShape, type } = dataset;
+    const { chunks: lengths } = layout;
+    const counts = shape.map((extent, d) => Math.ceil(extent / (lengths[d] as number)));
+    const most = maxShape.map((extent, d) => extent && Math.ceil(extent / (lengths[d] as number)));
+    this.#facts = { file, dataset, layout, counts, most, nbytes: elementsOf(lengths) * type.size };
+  }
+
+  /** All stored chunks. Throws the codes of damage; LIMIT for too many chunks. */
+  all(): Promise<Hdf5Chunks> {
+    if (this.#all !== undefined) return this.#all;
+    const reading = this.#read(undefined).then(({ chunks }) => chunks);
+    this.#all = reading;
+    reading.then(
+      () => (this.#parts = []),
+      () => (this.#all = undefined),
+    );
+    return reading;
+  }
+
+  /** A stored chunk by its name in {@link Hdf5Chunks}, from only those parts of the index that lead to it. Throws the codes of damage. */
+  async find(name: string): Promise<Hdf5Chunk | undefined> {
+    if (this.#all !== undefined) return (await this.#all).get(name);
+    const { counts, layout } = this.#facts;
+    const at = counts.length === 0 ? [] : name.split(".").map(Number);
+    if (at.length !== counts.length || at.some((index, d) => index >= (counts[d] as number)))
+      return undefined;
+    const { kind } = layout.index;
+    const wanted = kind === "tree-1" ? [...at, 0] : kind === "tree-2" ? at : [numberOf(this.#facts, at)];
+    const known = () => this.#parts.findLast(({ low, high }) => isInside(wanted, low, high));
+    // Chunks that are read at the same time are mostly neighbours, which one part has.
+    if (this.#reading !== undefined && known() === undefined) await this.#reading.catch(() => undefined);
+    const part = known() ?? (await this.#readPart(wanted));
+    return part.hasGap ? (await this.all()).get(name) : part.chunks.get(name);
+  }
+
+  #readPart(wanted: Place): Promise<Walk> {
+    this.#reading = this.#read(wanted).then((part) => {
+      this.#parts = [...this.#parts.slice(1 - PARTS), part];
+      return part;
+    });
+    return this.#reading;
+  }
+
+  async #read(wanted: Place | undefined): Promise<Walk> {
+    const walk: Walk = { ...this.#facts, wanted, chunks: new Map() };
+    await walkIndex(walk);
+    return walk;
+  }
+}
+
+/** Adds the wanted chunk and those stored with it, or all chunks. */
+async function walkIndex(walk: Walk): Promise<void> {
+  const { file, dataset, layout, counts, most, nbytes, wanted } = walk;
+  const { address, index } = layout;
+  if (address === undefined) return;
   if (index.kind === "single" && counts.some((count) => count > 1))
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -54,23 +117,46 @@ export async function listHdf5Chunks(
       { path: file.path, field: "index of the chunks", expected: 1, found: counts.join() },
     );
   const place = { address, size: index.size ?? nbytes, mask: index.mask };
-  if (index.kind === "single") add(walk, new Array(shape.length).fill(0), place);
+  if (index.kind === "single") add(walk, new Array(dataset.shape.length).fill(0), place);
   else if (index.kind === "tree-1") await walkTree(walk, address, { left: MAX_NODES }, { depth: 0 });
   else if (index.kind === "tree-2") await walkTree2(walk, address);
   else if (index.kind === "fixed") await walkFixed(walk, address);
   else if (index.kind === "extensible") await walkExtensible(walk, address);
   else {
     const total = most.reduce<number>((product, count) => product * (count ?? 1), 1);
-    if (total > MAX_CHUNKS)
+    if (wanted === undefined && total > MAX_CHUNKS)
       throw new SuperchunkError("LIMIT", `a dataset of ${total} chunks; ${MAX_CHUNKS} is the limit`, {
         path: file.path,
         expected: MAX_CHUNKS,
         found: total,
       });
-    for (let i = 0; i < total; i++)
+    const [first = 0] = wanted ?? [];
+    const end = wanted === undefined ? total : first + 1;
+    isBeside(walk, [first], [end]);
+    for (let i = first; i < end; i++)
       add(walk, positionAt(walk, i), { address: address + i * nbytes, size: nbytes, mask: 0 });
   }
-  return walk.chunks;
+}
+
+/** True if what lies from `low` on and before `high` is not wanted. The walk then ends before it, or starts after it. */
+function isBeside(walk: Walk, low: Place | undefined, high: Place | undefined): boolean {
+  const { wanted } = walk;
+  if (wanted === undefined) return false;
+  if (low !== undefined && isBefore(wanted, low)) {
+    if (walk.high === undefined || isBefore(low, walk.high)) walk.high = low;
+    return true;
+  }
+  if (low !== undefined && (walk.low === undefined || isBefore(walk.low, low))) walk.low = low;
+  if (high !== undefined && !isBefore(wanted, high)) {
+    if (walk.low === undefined || isBefore(walk.low, high)) walk.low = high;
+    return true;
+  }
+  if (high !== undefined && (walk.high === undefined || isBefore(high, walk.high))) walk.high = high;
+  return false;
+}
+
+function isInside(place: Place, low: Place | undefined, high: Place | undefined): boolean {
+  return (low === undefined || !isBefore(place, low)) && (high === undefined || isBefore(place, high));
 }
 
 function add(
@@ -84,14 +170,23 @@ function add(
   chunks.set(at.length === 0 ? "0" : at.join("."), { position, size: found.size, mask: found.mask });
 }
 
-/** The grid position of a chunk number. Numbers follow the C order of the maximum shape, with the unlimited dimension first. */
-function positionAt({ most }: Walk, index: number): number[] {
+/** The dimensions as chunk numbers count them: in the C order of the maximum shape, with the unlimited dimension first. */
+function orderOf({ most }: Pick<Walk, "most">): number[] {
   const endless = most.indexOf(undefined);
   const order = most.map((_, d) => d).filter((d) => d !== endless);
-  if (endless >= 0) order.unshift(endless);
+  return endless < 0 ? order : [endless, ...order];
+}
+
+/** The chunk number of a grid position. */
+function numberOf({ most }: Pick<Walk, "most">, at: Place): number {
+  return orderOf({ most }).reduce((number, d) => number * (most[d] || 1) + (at[d] as number), 0);
+}
+
+/** The grid position of a chunk number. */
+function positionAt({ most }: Walk, index: number): number[] {
   const at = most.map(() => 0);
   let rest = index;
-  for (const d of order.reverse()) {
+  for (const d of orderOf({ most }).reverse()) {
     const count = most[d];
     at[d] = count === undefined ? rest : rest % Math.max(1, count);
     rest = count === undefined ? 0 : Math.floor(rest / Math.max(1, count));
@@ -131,6 +226,7 @@ async function walkTree(
   const length = used * (key + file.offsetSize) + key;
   const entries = await file.fields(address + 8 + 2 * file.offsetSize, length, "a node of chunks");
   let next = readKey(entries, layout);
+  const first = next.at;
   if (low !== undefined && isBefore(next.at, low))
     throw entries.bad("offset of a chunk", `${low.join()} or later`, next.at.join());
   for (let i = 0; i < used; i++) {
@@ -146,9 +242,14 @@ async function walkTree(
       );
     if (!at.every(Number.isInteger) || at.at(-1) !== 0)
       throw entries.bad("offset of a chunk", `multiples of ${layout.chunks.join()}`, at.join());
-    if (level > 0) await walkTree(walk, child, nodes, { low: at, high: next.at, depth: depth + 1 });
-    else add(walk, at.slice(0, -1), { address: child, size, mask });
+    if (level === 0) add(walk, at.slice(0, -1), { address: child, size, mask });
+    // The first and the last child also show that nothing lies before and after them.
+    else if (!isBeside(walk, i === 0 ? low : at, i === used - 1 ? high : next.at))
+      await walkTree(walk, child, nodes, { low: at, high: next.at, depth: depth + 1 });
   }
+  // A node repeats the keys around its place in the node above it. Where it does not, a key is damaged, and its chunks are elsewhere.
+  if (walk.wanted !== undefined && low !== undefined && isInside(walk.wanted, low, high))
+    walk.hasGap ||= !isInside(walk.wanted, first, next.at);
 }
 
 /** Reads a key of a chunk tree. `at` is the grid position; the byte offset in an item, the last number, must be 0. */
@@ -163,39 +264,51 @@ function readKey(
 }
 
 /** True if a position comes before another in C order. */
-function isBefore(place: readonly number[], other: readonly number[]): boolean {
+function isBefore(place: Place, other: Place): boolean {
   const d = place.findIndex((index, i) => index !== other[i]);
   return d >= 0 && (place[d] as number) < (other[d] as number);
 }
 
 async function walkTree2(walk: Walk, address: number): Promise<void> {
-  const { file, dataset, nbytes } = walk;
-  const rank = dataset.shape.length;
-  let before: readonly number[] = [-1];
-  for await (const record of recordsOf(file, address)) {
+  let before: Place = [-1];
+  const skips = (low: Fields | undefined, high: Fields | undefined): boolean =>
+    isBeside(walk, low && readRecord(walk, low).at, high && readRecord(walk, high).at);
+  for await (const record of recordsOf(walk.file, address, skips)) {
     needRoom(walk, record);
-    const child = record.someAddress("address of a chunk");
-    const sizeBytes = record.left - 4 - 8 * rank;
-    const isFiltered = sizeBytes > 0 && dataset.filters.length > 0;
-    const size = isFiltered ? record.uint(sizeBytes, "length of a chunk") : nbytes;
-    const mask = isFiltered ? record.uint32("filters left out") : 0;
-    const at = dataset.shape.map(() => record.uint(8, "offset of a chunk"));
+    const { at, ...found } = readRecord(walk, record);
     if (!isBefore(before, at))
       throw record.bad("offset of a chunk", `later than ${before.join()}`, at.join());
     before = at;
-    add(walk, at, { address: child, size, mask });
+    add(walk, at, found);
   }
 }
 
-/** Adds the chunks of `count` elements, starting with chunk number `first`. */
+function readRecord(
+  { dataset, nbytes }: Walk,
+  record: Fields,
+): { readonly at: Place; readonly address: number; readonly size: number; readonly mask: number } {
+  record.at = 0;
+  const address = record.someAddress("address of a chunk");
+  const sizeBytes = record.left - 4 - 8 * dataset.shape.length;
+  const isFiltered = sizeBytes > 0 && dataset.filters.length > 0;
+  const size = isFiltered ? record.uint(sizeBytes, "length of a chunk") : nbytes;
+  const mask = isFiltered ? record.uint32("filters left out") : 0;
+  return { at: dataset.shape.map(() => record.uint(8, "offset of a chunk")), address, size, mask };
+}
+
+/** Adds the chunks of `count` elements, starting with chunk number `first`, or of those near the wanted one. */
 function addElements(
   walk: Walk,
   fields: Fields,
   { first, count, entry }: { first: number; count: number; entry: number },
 ): void {
-  const { file, nbytes } = walk;
+  const { file, nbytes, wanted } = walk;
   needRoom(walk, fields, count);
-  for (let i = 0; i < count; i++) {
+  const from = wanted === undefined ? 0 : Math.floor(((wanted[0] as number) - first) / NEAR) * NEAR;
+  const to = wanted === undefined ? count : Math.min(count, from + NEAR);
+  isBeside(walk, [first + from], [first + from + NEAR]);
+  fields.skip(from * entry);
+  for (let i = from; i < to; i++) {
     const element = fields.part(entry, "a chunk");
     const address = element.address("address of a chunk");
     if (address === undefined) continue;
@@ -230,9 +343,10 @@ async function walkFixed(walk: Walk, address: number): Promise<void> {
   start.checkSum(prefix + bitBytes, "an index of chunks");
   start.at = prefix;
   const bits = start.bytes(bitBytes, "pages");
-  for (let page = 0; page < pages; page++) {
+  const only = walk.wanted && Math.floor((walk.wanted[0] as number) / perPage);
+  for (let page = only ?? 0; page < Math.min(pages, (only ?? pages) + 1); page++) {
     const first = page * perPage;
-    if (!hasBit(bits, page)) continue;
+    if (isBeside(walk, [first], [first + perPage]) || !hasBit(bits, page)) continue;
     const at = block + start.length + page * (perPage * entry + 4);
     await addBlock(walk, at, { prefix: 0, first, count: Math.min(perPage, count - first), entry });
   }
@@ -289,11 +403,9 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
   fields.expect("EAIB");
   fields.checkSum(fields.length - 4, "an index of chunks");
   fields.skip(2 + offsetSize);
-  addElements(walk, fields.part(inIndex * entry, "chunks"), {
-    first: 0,
-    count: Math.min(inIndex, used),
-    entry,
-  });
+  const elements = fields.part(inIndex * entry, "chunks");
+  if (!isBeside(walk, undefined, [inIndex]))
+    addElements(walk, elements, { first: 0, count: Math.min(inIndex, used), entry });
   const addresses = Array.from({ length: directBlocks + superBlocks }, () =>
     fields.address("block of chunks"),
   );
@@ -310,7 +422,8 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
       own = addresses.slice(next, next + blocks);
       next += blocks;
     } else {
-      const block = addresses[directBlocks + s - direct];
+      const isSkipped = isBeside(walk, [first], [first + blocks * count]);
+      const block = isSkipped ? undefined : addresses[directBlocks + s - direct];
       if (block === undefined) {
         first += blocks * count;
         continue;
@@ -325,13 +438,14 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
     }
     for (const [b, block] of own.entries()) {
       const here = first + b * count;
-      if (block === undefined || here >= used) continue;
+      if (isBeside(walk, [here], [here + count]) || block === undefined || here >= used) continue;
       const prefix = 6 + offsetSize + offsetBytes;
       if (pagesOf(count) === 0) {
         await addBlock(walk, block, { prefix, signature: "EADB", first: here, count, entry, used });
         continue;
       }
       for (let page = 0; page < pagesOf(count); page++) {
+        if (isBeside(walk, [here + page * perPage], [here + (page + 1) * perPage])) continue;
         // The bits of all blocks follow one another, although there are whole bytes for each block.
         if (bits !== undefined && !hasBit(bits, b * pagesOf(count) + page)) continue;
         const at = block + prefix + 4 + page * (perPage * entry + 4);

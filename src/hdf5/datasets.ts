@@ -14,7 +14,7 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { v2Chain } from "../zarr/document/metadata-v2.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
-import { type ChunkedLayout, type Hdf5Chunk, type Hdf5Chunks, listHdf5Chunks } from "./chunks.ts";
+import { type ChunkedLayout, ChunkIndex, type Hdf5Chunk } from "./chunks.ts";
 import { fillJson, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
 import {
@@ -54,8 +54,8 @@ export interface Shown {
 /** A dataset as a Zarr array. */
 export interface ShownArray {
   readonly document: JsonObject;
-  chunk(name: string): Shown | undefined;
-  names(): Iterable<string>;
+  chunk(name: string): Shown | undefined | Promise<Shown | undefined>;
+  names(): Iterable<string> | Promise<Iterable<string>>;
   /** Why a chunk, or any of them, is encoded; of frames of Blosc2 the first one says it for all. `read` reads a chunk. */
   why?(
     name: string | undefined,
@@ -110,7 +110,7 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
   const places = await showDataset(file, { ...dataset, type }, path);
   const read = async (key: string): Promise<Uint8Array | undefined> => {
     if (key === V2_DOCUMENTS.array) return jsonBytes(places.document);
-    const shown = places.chunk(key);
+    const shown = await places.chunk(key);
     return shown && readShown(file, shown);
   };
   const store: ReadableStore = {
@@ -142,7 +142,7 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
       : fillJson(numpy, new Uint8Array(dtype.itemSize));
   const { stages } = v2Chain(dtype, shape.length, { order: "C", filters: [MADE] }, { path, field: "" });
   let stored = textBytes;
-  for (const name of places.names()) stored += places.chunk(name)?.place?.size ?? 0;
+  for (const name of await places.names()) stored += (await places.chunk(name))?.place?.size ?? 0;
   const rest = ".0".repeat(Math.max(0, shape.length - 1));
   return {
     document: { ...places.document, chunks, dtype: numpy, filters: [MADE], fill_value: fill },
@@ -177,11 +177,10 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
   const { layout } = dataset;
   if (layout.kind !== "chunked") return showPieces(file, layout, items);
   const filters = dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path }));
-  const stored = await listHdf5Chunks(file, dataset, layout);
   return new FilteredArray(items, {
     layout,
     filters,
-    stored,
+    index: new ChunkIndex(file, dataset, layout),
     framed: dataset.filters.findIndex(({ id }) => id === BLOSC2),
     foreign: whyForeign(dataset),
   });
@@ -297,7 +296,7 @@ interface FilteredChunks {
   readonly layout: ChunkedLayout;
   /** The filters of the dataset as Zarr calls them. */
   readonly filters: readonly JsonObject[];
-  readonly stored: Hdf5Chunks;
+  readonly index: ChunkIndex;
   /** Position of Blosc2 among the filters; -1 without it. */
   readonly framed: number;
   /** Why readers of Zarr cannot undo the filters. */
@@ -329,8 +328,12 @@ class FilteredArray implements ShownArray {
     this.document = documentOf(items, this.#chunks, this.#shown);
   }
 
-  *names(): Generator<string> {
-    for (const name of this.#given.stored.keys()) yield name + this.#ending;
+  async names(): Promise<Iterable<string>> {
+    const stored = await this.#given.index.all();
+    const ending = this.#ending;
+    return (function* () {
+      for (const name of stored.keys()) yield name + ending;
+    })();
   }
 
   async why(
@@ -338,12 +341,15 @@ class FilteredArray implements ShownArray {
     read: (place: Hdf5Chunk) => Promise<Uint8Array>,
   ): Promise<string | undefined> {
     if (this.#given.foreign !== undefined) return `its chunks are ${this.#given.foreign}`;
+    const stored = await this.#given.index.all();
     let bare = 0;
-    for (const each of name === undefined ? this.names() : [name])
-      if (![0, this.#onlyBlosc].includes(this.#leftOut(each))) bare++;
+    for (const each of name === undefined ? stored.keys() : [this.#inFile(name)]) {
+      const place = stored.get(each);
+      if (place !== undefined && ![0, this.#onlyBlosc].includes(this.#leftOut(each, place))) bare++;
+    }
     if (bare > 0)
-      return `${bare} of its ${this.#given.stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
-    const [first] = this.#given.stored.values();
+      return `${bare} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
+    const [first] = stored.values();
     if (this.#given.framed < 0 || first === undefined) return undefined;
     this.#whyFramed ??= read(first).then(async (bytes) => {
       const { whyFrameEncoded } = await import("../blosc2/hdf5-chunk.ts");
@@ -353,10 +359,10 @@ class FilteredArray implements ShownArray {
     return this.#whyFramed;
   }
 
-  chunk(name: string): Shown | undefined {
-    const place = this.#placeOf(name);
+  async chunk(name: string): Promise<Shown | undefined> {
+    const place = await this.#given.index.find(this.#inFile(name));
     if (place === undefined) return undefined;
-    const mask = this.#leftOut(name);
+    const mask = this.#leftOut(name, place);
     const isApplied = (i: number): boolean => ((mask >>> i) & 1) === 0;
     const { filters, framed, foreign } = this.#given;
     const applied = filters.filter((_, i) => isApplied(i));
@@ -397,10 +403,9 @@ class FilteredArray implements ShownArray {
   }
 
   /** The filters that a chunk lacks, as bits. */
-  #leftOut(name: string): number {
+  #leftOut(name: string, { mask }: Hdf5Chunk): number {
     const all = 2 ** this.#given.filters.length;
-    if (this.#given.layout.bareEdges && this.#isEdge(name)) return all - 1;
-    return (this.#placeOf(name)?.mask ?? 0) % all;
+    return this.#given.layout.bareEdges && this.#isEdge(name) ? all - 1 : mask % all;
   }
 
   #isEdge(name: string): boolean {
@@ -410,11 +415,9 @@ class FilteredArray implements ShownArray {
       .some((index, d) => Number(index) >= Math.floor(at(shape, d) / at(this.#chunks, d)));
   }
 
-  #placeOf(name: string): Hdf5Chunk | undefined {
-    const ending = this.#ending;
-    return name.endsWith(ending)
-      ? this.#given.stored.get(name.slice(0, name.length - ending.length))
-      : undefined;
+  /** The name of a chunk in the file. */
+  #inFile(name: string): string {
+    return name.endsWith(this.#ending) ? name.slice(0, name.length - this.#ending.length) : "";
   }
 
   /** The end of a chunk's name in Zarr: sub-arrays lie in one chunk along their own dimensions. */

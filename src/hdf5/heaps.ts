@@ -252,8 +252,12 @@ export class FractalHeap {
   }
 }
 
-/** The records of a B-tree of version 2, in order. */
-export async function* recordsOf(file: Hdf5File, address: number): AsyncGenerator<Fields> {
+/** The records of a B-tree of version 2, in order. `skips` leaves out nodes, by the records before and after their own. */
+export async function* recordsOf(
+  file: Hdf5File,
+  address: number,
+  skips?: (low: Fields | undefined, high: Fields | undefined) => boolean,
+): AsyncGenerator<Fields> {
   const { offsetSize, lengthSize } = file;
   const head = await file.fields(address, 22 + offsetSize + lengthSize, "a B-tree");
   head.expect("BTHD");
@@ -301,8 +305,8 @@ export async function* recordsOf(file: Hdf5File, address: number): AsyncGenerato
       const child = fields.someAddress("a node of the tree");
       const below = fields.uint(countBytes, "records of a node");
       if (level > 1) fields.skip(sumBytes[level - 1] as number);
-      yield* walk(child, below, level - 1);
       const record = own[i];
+      if (!skips?.(own[i - 1], record)) yield* walk(child, below, level - 1);
       if (record !== undefined) yield record;
     }
   }

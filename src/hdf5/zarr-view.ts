@@ -126,7 +126,7 @@ export class Hdf5Store implements ReadableStore {
     const document = node.array === undefined ? V2_DOCUMENTS.group : V2_DOCUMENTS.array;
     for (const name of [document, V2_DOCUMENTS.attributes]) yield { name, kind: "object" };
     if (node.array !== undefined) {
-      for (const name of (await node.array()).names()) yield { name, kind: "object" };
+      for (const name of await (await node.array()).names()) yield { name, kind: "object" };
       return;
     }
     for (const name of node.object.links.keys()) {

@@ -7,8 +7,10 @@ import { describe, expect, test } from "vitest";
 import { ByteReader } from "../../src/bytes/fields.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { ChunkIndex } from "../../src/hdf5/chunks.ts";
 import { readDatatype } from "../../src/hdf5/datatype.ts";
-import { Fields } from "../../src/hdf5/file.ts";
+import { Fields, Hdf5File } from "../../src/hdf5/file.ts";
+import { readObject } from "../../src/hdf5/objects.ts";
 import { Hdf5Store } from "../../src/hdf5/zarr-view.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
@@ -444,6 +446,110 @@ test("a dataset is opened with two reads of metadata, and an element is one read
   const before = counted.count;
   await array.get([10]);
   expect(counted.count - before).toBeLessThanOrEqual(2);
+});
+
+/** The indexes of all chunked datasets of a file, with the numbers of chunks along their dimensions. */
+async function indexesOf(
+  image: Uint8Array,
+): Promise<
+  Map<string, { readonly counts: readonly number[]; readonly index: () => ChunkIndex; address: number }>
+> {
+  const file = await Hdf5File.open(new MemoryStore(new Map([["f", image]])), "f");
+  const found: Awaited<ReturnType<typeof indexesOf>> = new Map();
+  const seen = new Set<number>();
+  const visit = async (header: number, path: string): Promise<void> => {
+    if (file === undefined || seen.has(header)) return;
+    seen.add(header);
+    const object = await readObject(file, header).catch(() => undefined);
+    if (object?.kind === "group")
+      for (const [name, { address }] of object.links)
+        if (address !== undefined) await visit(address, `${path}/${name}`);
+    if (object?.kind !== "dataset" || object.layout.kind !== "chunked") return;
+    const { layout, shape } = object;
+    found.set(path.slice(1), {
+      counts: shape.map((extent, d) => Math.ceil(extent / (layout.chunks[d] ?? 1))),
+      index: () => new ChunkIndex(file, object, layout),
+      address: file.positionOf(layout.address ?? 0),
+    });
+  };
+  await visit(file?.root ?? 0, "");
+  return found;
+}
+
+test("a chunk that is found alone is the one that the whole index has, stored or missing, for every kind of index", async () => {
+  let tried = 0;
+  for (const name of [
+    "h5py-earliest.h5",
+    "h5py-latest.h5",
+    "far.h5",
+    "pytables.h5",
+    "pytables-blosc2.h5",
+    "netcdf.h5",
+  ])
+    for (const [path, { counts, index }] of await indexesOf(images.get(name) as Uint8Array)) {
+      const all = await index().all();
+      const alone = index();
+      const total = counts.reduce((product, count) => product * count, 1);
+      for (let number = 0; number < total; number += total > 10_000 ? 97 : 1) {
+        let rest = number;
+        const at = counts.map(() => 0);
+        for (let d = counts.length - 1; d >= 0; d--) {
+          at[d] = rest % (counts[d] as number);
+          rest = Math.floor(rest / (counts[d] as number));
+        }
+        const key = at.join(".") || "0";
+        expect(await alone.find(key), `${name}/${path} ${key}`).toEqual(all.get(key));
+        tried++;
+      }
+      for (const [key, place] of all)
+        expect(await index().find(key), `${name}/${path} ${key}`).toEqual(place);
+      for (const key of [counts.join("."), "00", "0.0.0.0.0", "", "x"])
+        expect(await index().find(key), `${name}/${path} ${key}`).toBeUndefined();
+    }
+  expect(tried).toBeGreaterThan(3000);
+});
+
+test.each([
+  ["h5py-earliest.h5/endless", "TREE", "BAD_MAGIC"],
+  ["h5py-latest.h5/endless", "EADB", "BAD_MAGIC"],
+])(
+  "an element of %s needs only the %s on the way to it, and the whole dataset needs all",
+  async (key, node, code) => {
+    const [file = "", name = ""] = key.split("/");
+    const image = (images.get(file) as Uint8Array).slice();
+    const { address = 0 } = (await indexesOf(image)).get(name) ?? {};
+    const text = Buffer.from(image);
+    // Blocks and leaves that come after the root are those of later chunks.
+    let last = -1;
+    const view = new DataView(image.buffer);
+    if (node === "TREE") last = Number(view.getBigUint64(address + 24 + 32 + 24, true));
+    else last = text.indexOf(node, address);
+    expect(text.toString("latin1", last, last + 4)).toBe(node);
+    image[last] = 0;
+    const array = await openArray(new MemoryStore(new Map([[file, image]])), key);
+    expect(await array.get([0])).toBe(0n);
+    await expect(array.getBytes()).rejects.toMatchObject({ code });
+    const { store: shown } = array;
+    await expect(
+      (async () => {
+        for await (const entry of shown.list(name)) expect(entry.name).not.toBe("");
+      })(),
+    ).rejects.toMatchObject({ code });
+  },
+);
+
+test("a damaged key of an old index gives an error, and not the fill value", async () => {
+  const image = (images.get("h5py-earliest.h5") as Uint8Array).slice();
+  const { address = 0 } = (await indexesOf(image)).get("endless") ?? {};
+  const view = new DataView(image.buffer);
+  // The key between the first two leaves.
+  const key = address + 24 + 32 + 8;
+  const first = Number(view.getBigUint64(key, true));
+  for (const moved of [first - 6, first + 6]) {
+    view.setBigUint64(key, BigInt(moved), true);
+    const array = await openArray(new MemoryStore(new Map([["f.h5", image]])), "f.h5/endless");
+    await expect(array.get([Math.min(first, moved) + 1])).rejects.toMatchObject({ code: "BAD_FIELD" });
+  }
 });
 
 test("Blosc chunks go to Zarr unchanged", async () => {
