@@ -7,6 +7,7 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { compressBytes } from "../../src/begin.ts";
 import { convert as convertIn } from "../../src/convert/run/convert.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
 import type { SuperchunkError } from "../../src/errors.ts";
 import type { ConvertPathOptions } from "../../src/node/convert.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
@@ -131,4 +132,19 @@ test("a name that bcolz does not take is refused before anything is written, wit
   const plans = planConversion(at("pair.zarr"), at("pair.bcolz"), { to: "bcolz" });
   for (const work of [convert(at("pair.zarr"), at("pair.bcolz"), { to: "bcolz" }), plans.next()])
     await expect(work).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { path: columns[1] } });
+});
+
+test("the details of a conflict say if overwrite solves it, and a repair does not offer it", async () => {
+  await convert(at("a"), at("twice.npy"), { to: "npy" });
+  const [expected, store] = ["overwrite", new FileStore(folder)];
+  await expect(convert(at("a"), at("twice.npy"), { to: "npy" })).rejects.toMatchObject({
+    details: { expected },
+  });
+  await expect(convert(at("a"), at("a/b"), { to: "blz" })).rejects.not.toMatchObject({
+    details: { expected },
+  });
+  await convert(at("raw.blp"), at("again.blp"), { to: "bloscpack" });
+  const into = { store, path: "again.blp" };
+  const refused = { code: "CONFLICT", summary: "the destination exists; name another" };
+  await expect(repairArray(store, "raw.blp", { into })).rejects.toMatchObject(refused);
 });

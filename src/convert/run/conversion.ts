@@ -219,6 +219,7 @@ export class Conversion {
       throw conflict(
         store.describe(root),
         "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
+        "overwrite",
       );
     const settings = { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) };
     const identity = { sources: this.#sources.names, options: settings };
@@ -240,7 +241,7 @@ export class Conversion {
     // Another conversion may have begun and ended since the destination was looked at.
     if (isTaken || (await store.stat(joinKey(root, "zarr.json"), { signal })) === undefined) return record;
     await record.end();
-    throw conflict(store.describe(root), EXISTS);
+    throw conflict(store.describe(root), EXISTS, "overwrite");
   }
 
   /** Converts the sources: in this thread, and very many also by helpers. */
@@ -417,8 +418,7 @@ export class Conversion {
       for (const key of made.filter(isMark)) await store.delete(key);
       return outcome;
     } catch (error) {
-      // Only the first error is thrown.
-      for (const key of made) await deleteAt(store, key).catch(() => undefined);
+      for (const key of made) await deleteAt(store, key).catch(() => undefined); // only the first error is thrown
       throw error;
     }
   }

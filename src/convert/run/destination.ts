@@ -89,7 +89,7 @@ export class ConversionRecord {
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
       const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
-      throw conflict(store.describe(destination), reason);
+      throw conflict(store.describe(destination), reason, "overwrite");
     }
     return new ConversionRecord(store, key, identity, stored, true);
   }
@@ -102,7 +102,7 @@ export class ConversionRecord {
     throw new SuperchunkError(
       "CONFLICT",
       "the source has changed since it was converted; {overwrite: true} starts again from the beginning",
-      { path, field: "destination" },
+      { path, field: "destination", expected: "overwrite" },
     );
   }
 
@@ -126,7 +126,7 @@ export class ConversionRecord {
   beginOnly(fingerprint: string, destination: string): void {
     const known = this.#begun.get("");
     if (known !== undefined && known !== fingerprint)
-      throw new SuperchunkError("CONFLICT", DIFFERENCES.sources, { path: destination, field: "destination" });
+      throw conflict(destination, DIFFERENCES.sources, "overwrite");
     this.begin("", fingerprint);
   }
 
@@ -237,7 +237,7 @@ export async function refuseExisting(
     (await store.stat(key, { signal })) === undefined
   )
     return;
-  throw conflict(store.describe(key), EXISTS);
+  throw conflict(store.describe(key), EXISTS, "overwrite");
 }
 
 /** How to treat what is at the destination. */
@@ -277,6 +277,7 @@ export async function checkDestination(
     names.includes(RECORD_NAME)
       ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
       : EXISTS,
+    "overwrite",
   );
 }
 
@@ -359,7 +360,7 @@ async function holdsObjects(
   return false;
 }
 
-/** The error for a destination that is taken. */
-export function conflict(path: string, reason: string): SuperchunkError {
-  return new SuperchunkError("CONFLICT", reason, { path, field: "destination" });
+/** The error for a destination that is taken. `expected`: the option that would take it, if there is one. */
+export function conflict(path: string, reason: string, expected?: "overwrite"): SuperchunkError {
+  return new SuperchunkError("CONFLICT", reason, { path, field: "destination", expected });
 }

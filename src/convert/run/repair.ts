@@ -145,8 +145,7 @@ export async function repairArray(
     await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true, resume }).catch(
       (error: unknown) => {
         // A repair replaces nothing, so it has no such option.
-        if (!isSuperchunkError(error, "CONFLICT") || !error.summary.includes("{overwrite: true}"))
-          throw error;
+        if (!isSuperchunkError(error, "CONFLICT") || error.details.expected !== "overwrite") throw error;
         throw new SuperchunkError(
           "CONFLICT",
           resume

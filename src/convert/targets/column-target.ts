@@ -384,6 +384,7 @@ async function claim(
     throw conflict(
       store.describe(key),
       isArchive ? EXISTS : "the destination is a folder that holds something else; choose another",
+      isArchive ? "overwrite" : undefined,
     );
   return [await emptyDestination(store, key)];
 }
