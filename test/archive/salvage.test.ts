@@ -572,6 +572,33 @@ test("a file that is cut inside its short last chunk is truncated there, and has
   }
 });
 
+test("a header that counts too many chunks is one problem, not millions of holes", async () => {
+  const store = new MemoryStore();
+  await compressBytes(new Uint8Array(100_000).fill(7), store, FILE, { chunkSize: 128, offsets: false });
+  const whole = (await store.get(FILE)) ?? new Uint8Array(0);
+  const counted = (bytes: Uint8Array, count: number): MemoryStore => {
+    const changed = bytes.slice();
+    new DataView(changed.buffer).setBigInt64(16, BigInt(count), true);
+    return new MemoryStore(new Map([[FILE, changed]]));
+  };
+  for (const count of [800, 70_000, 100_000, 1e9]) {
+    const { holes, problems, rows } = await repairArray(counted(whole, count), FILE, { dryRun: true });
+    const why =
+      count === 1e9
+        ? / counts 1000000000 chunks, which do not fit/
+        : / counts \d+ chunks, but there are 782$/;
+    expect([count, holes, problems, rows]).toEqual([count, [], [expect.stringMatching(why)], 100_000]);
+    if (count === 800) continue;
+    const cut = counted(whole.subarray(0, whole.length - 100), count);
+    const found = await repairArray(cut, FILE, { dryRun: true });
+    expect(found.holes.length).toBeLessThan(2);
+    expect(found.problems.filter((each) => each.includes("the count is ignored"))).toHaveLength(1);
+  }
+  // A file that is cut off has the rest of its chunks as holes.
+  const short = await repairArray(counted(whole.subarray(0, 2000), 782), FILE, { dryRun: true });
+  expect(short.holes.length).toBeGreaterThan(700);
+});
+
 describe.each([
   { offsets: true, typed: true },
   { offsets: true, typed: false },

@@ -99,6 +99,8 @@ const NEUTRAL: { readonly [field: string]: readonly [at: number, byte: number, l
 };
 /** Where the chunks of version 1 start. */
 const BARE = 16;
+/** So many chunks may be missing at the end of any file. */
+const MOST_ABSENT = 1 << 16;
 /** What a chunk at the end of a table counts, in entries that lead to chunks. */
 const SURE = 3;
 
@@ -139,6 +141,7 @@ class Search {
     const known = this.#facts.count ?? counted;
     // A count that no file of this size can have is damage.
     const total = known >= 0 && known * HEADER_LENGTH <= size * 64 ? known : undefined;
+    if (total === undefined && counted >= 0) this.#ignoreCount(counted);
     if (isListed && stated < 0) this.#problems.push("the header does not count its chunks");
     if (isListed && !leads && total !== 0)
       this.#problems.push("no offset leads to a chunk; chunks are taken in the order they are stored in");
@@ -338,7 +341,7 @@ class Search {
     const taken = new Set(offsets);
     const isInOrder = this.#header?.version !== 4;
     const places: ChunkSpot[] = [];
-    const count = Math.max(offsets.length, total ?? 0);
+    const count = offsets.length + this.#absent(offsets.length, total);
     for (let i = 0; i < count; i++) {
       const stored = offsets[i];
       if (stored !== undefined && (await probe.headerAt(stored)) !== undefined) {
@@ -471,12 +474,27 @@ class Search {
       }
     }
     const isSettled = total !== undefined && (this.#isSound || this.#facts.count !== undefined);
-    if (total !== undefined && places.length > total)
+    const isEnd = await this.#isEnd(walked);
+    if (total !== undefined && (isEnd ? places.length !== total : places.length > total))
       this.#problems.push(`the header counts ${total} chunks, but there are ${places.length}`);
     if (last !== undefined && typeof last !== "number" && last.to === this.#file.size)
       if (found === 0 || !isSettled || places.length > total) this.#rest = last.from;
-    if (total !== undefined && !(await this.#isEnd(walked))) leave(total - places.length);
+    if (!isEnd) leave(this.#absent(places.length, total));
     return places;
+  }
+
+  /** Chunks that are missing after the `found` ones. A count of very many more is damage: a list of them would fill the memory. */
+  #absent(found: number, total: number | undefined): number {
+    const absent = Math.max(0, (total ?? 0) - found);
+    if (absent <= Math.max(MOST_ABSENT, found * 63) || this.#facts.count !== undefined) return absent;
+    this.#ignoreCount(found + absent);
+    return 0;
+  }
+
+  #ignoreCount(count: number): void {
+    this.#problems.push(
+      `the header counts ${count} chunks, which do not fit into the ${this.#file.size} bytes of the file; the count is ignored`,
+    );
   }
 
   /** True if a walk ends with an intact chunk that is shorter than the others: it is the last one, whatever the header counts. */
