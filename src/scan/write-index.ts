@@ -5,6 +5,7 @@
  */
 import { addTo } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
+import { splitKey } from "../store/key.ts";
 import { pause } from "../store/pool.ts";
 import { isWritable } from "../store/types.ts";
 import {
@@ -108,6 +109,9 @@ export async function writeIndex(
     [...(before?.columns ?? [])].filter(([name]) => table.names.includes(name)),
   );
   for (const { column, cells } of indexed) kept.set(column.name, { state: fingerprintOf(column), cells });
+  const { folder, name } = splitKey(key);
+  // What killed runs left. Writers that append together update the index at the same time, so they leave it.
+  if (options.ifPresent !== true) await store.removeLeftovers?.(folder, { names: new Set([name]), signal });
   await store.put(key, await encodeIndex(kept), { signal });
   const chunks = indexed.reduce((sum, { count }) => sum + count, 0);
   const covered = indexed.reduce((sum, { cells }) => sum + cells.size, 0);

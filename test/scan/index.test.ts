@@ -3,7 +3,7 @@
  * to the table.
  */
 import { cpSync, existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { type MemoryStore, open as openIn, writeIndex } from "../../src/index.ts";
@@ -322,3 +322,20 @@ describe("other programs and commands", () => {
     expect(plans).toEqual([{ chunks: 16, skipped: 0 }]);
   });
 });
+
+it.each(["ctable", "file"])(
+  "a run that was killed leaves a temporary, which the next one removes: %s",
+  async (kind) => {
+    const index = indexOf(kind);
+    const left = join(dirname(index), `.${basename(index)}.0123456789abcdef.tmp`);
+    const other = join(dirname(index), ".notes.txt.0123456789abcdef.tmp");
+    for (const file of [left, other]) writeFileSync(file, "superchunk-index 1 ");
+    try {
+      expect(await planOf(paths[kind] ?? "")).toMatchObject({ index: "used", skipped: 12 });
+      expect((await runCli(["index", paths[kind] ?? ""])).err).toBe("");
+      expect([existsSync(left), existsSync(other)]).toEqual([false, true]);
+    } finally {
+      rmSync(other);
+    }
+  },
+);
