@@ -661,11 +661,43 @@ test.each(["bloscpack-3/array-f8.blp", "carray/bcolz-f8-chunks", "ctable/bcolz-m
       isWhole = await repaired(store, { failAt, kind: "crash", counts: "writes" });
       // One that was killed at its very end has nothing left to do.
       const isDone = (await hashesOf(store)).join() === expected.join();
-      if (!isDone) await repairArray(source, from, { holes: "fill", into: { store, path: "copy" } });
+      const into = { store, path: "copy" };
+      if ((await store.stat(".copy.superchunk-convert.json")) !== undefined) {
+        const other = { scan: true, into };
+        await expect(repairArray(source, from, { holes: "fill", ...other })).rejects.toMatchObject({
+          code: "CONFLICT",
+          message: expect.stringContaining("{scan} was not given, and is true now"),
+        });
+      }
+      if (!isDone) await repairArray(source, from, { holes: "fill", into });
       expect([failAt, await hashesOf(store)]).toEqual([failAt, expected]);
     }
   },
 );
+
+test("a repair that was killed is not continued with another treatment of holes", async () => {
+  const store = new MemoryStore();
+  const metadata = { container: "numpy", dtype: "<i4", shape: [1000], order: "C" };
+  const values = Int32Array.from({ length: 1000 }, (_, i) => i * i);
+  await compressBytes(new Uint8Array(values.buffer), store, FILE, { chunkSize: 400, metadata });
+  const bytes = (await store.get(FILE)) ?? new Uint8Array(0);
+  bytes.fill(0xff, bytes.length >> 1, (bytes.length >> 1) + 60);
+  await store.put(FILE, bytes);
+  const into = {
+    store: withFaults(store, { failAt: 2, kind: "crash", counts: "writes" }).store,
+    path: "copy",
+  };
+  await expect(repairArray(store, FILE, { holes: "fill", into })).rejects.toMatchObject({ code: "IO" });
+  const again = { store, path: "copy" };
+  await expect(repairArray(store, FILE, { holes: "drop", fill: 7, into: again })).rejects.toMatchObject({
+    code: "CONFLICT",
+    message: expect.stringContaining(
+      '{holes} was "fill", and is "drop" now; {fill} was not given, and is 7 now',
+    ),
+  });
+  const { rows, filled } = await repairArray(store, FILE, { holes: "fill", into: again });
+  expect([rows, filled.length]).toEqual([1000, 1]);
+});
 
 async function hashesOf(store: MemoryStore): Promise<string[]> {
   const keys = (await keysOf(store)).sort();

@@ -135,11 +135,14 @@ class ConversionProgress {
 }
 
 /** One run of `convert`. */
+/** With what a repair was asked for, which the record keeps. */
+export type RunOptions = ConvertOptions & { readonly repair?: JsonObject };
+
 export class Conversion {
   readonly #target: Target;
   readonly #destination: Destination;
   readonly #sources: SourceList;
-  readonly #options: ConvertOptions;
+  readonly #options: RunOptions;
   readonly #helpers: Helpers | undefined;
   /** Publishes the documents of many small sources together; undefined if each is published alone. */
   readonly #batch: BatchPublisher | undefined;
@@ -156,7 +159,7 @@ export class Conversion {
     target: Target,
     destination: Destination,
     sources: SourceList,
-    asked: ConvertOptions,
+    asked: RunOptions,
     helpers?: Helpers,
   ) {
     const { store } = destination;
@@ -494,6 +497,6 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
 }
 
 /** Skipped or filled rows change the result, so a conversion resumes only with the same choice. */
-function damagedSetting({ damaged = "stop" }: ConvertOptions): { readonly damaged?: string } {
-  return damaged === "stop" ? {} : { damaged };
+function damagedSetting({ damaged = "stop", repair }: RunOptions): JsonObject {
+  return { ...(damaged === "stop" ? {} : { damaged }), ...(repair === undefined ? {} : { repair }) };
 }

@@ -49,7 +49,7 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, placeAt, planSource, type SourceList } from "./conversion.ts";
+import { Conversion, placeAt, planSource, type RunOptions, type SourceList } from "./conversion.ts";
 import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
@@ -60,7 +60,7 @@ import type { Helpers } from "./helpers.ts";
 export async function convert(
   source: ConvertSource,
   destination: Destination,
-  options: ConvertOptions = {},
+  options: RunOptions = {},
   helpers?: Helpers,
   join?: () => Promise<readonly string[]>,
 ): Promise<ConvertResult> {

@@ -10,11 +10,12 @@ import { open } from "../../archive/open/open.ts";
 import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
-import { pushAll } from "../../bytes/arrays.ts";
+import { defined, pushAll } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isObject, stringifyJson } from "../../format/json.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
-import type { JsonValue } from "../../format/types.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -26,7 +27,7 @@ import { openZarr } from "../../zarr/read/open.ts";
 import type { ConvertFormat } from "../pipeline.ts";
 import { readObjectPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
-import { recordKey } from "./destination.ts";
+import { readRecord, recordKey } from "./destination.ts";
 
 /** Destination of the repaired archive, and treatment of its holes. */
 export interface RepairOptions extends LongOptions, GivenFacts {
@@ -141,26 +142,55 @@ export async function repairArray(
     const { into } = options;
     // A repair that was killed left its record; the next one goes on with it.
     const record = recordKey(into.path, false);
-    const resume = (await into.store.stat(record)) !== undefined;
-    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true, resume }).catch(
-      (error: unknown) => {
-        // A repair replaces nothing, so it has no such option.
-        if (!isSuperchunkError(error, "CONFLICT") || error.details.expected !== "overwrite") throw error;
-        throw new SuperchunkError(
-          "CONFLICT",
-          resume
-            ? "an unfinished repair of another archive, or of an earlier state of this one, is recorded here; name another DST, or delete this file and what there is of its DST"
-            : "the destination exists; name another",
-          { path: into.store.describe(resume ? record : into.path), field: "destination" },
-        );
-      },
-    );
+    const stored = await readRecord(into.store, record);
+    const resume = stored !== undefined;
+    const repair = choicesOf(options, holes.length > 0);
+    const source = await survey.open(policy);
+    const asked = { to, signal, onProgress, verify: true, resume, repair };
+    await convert(source, into, asked).catch((error: unknown) => {
+      // A repair replaces nothing, so it has no such option.
+      if (!isSuperchunkError(error, "CONFLICT") || error.details.expected !== "overwrite") throw error;
+      const isSame =
+        stringifyJson(stored?.["sources"] ?? null) === stringifyJson([source.store.describe(source.path)]);
+      const other = isSame ? differenceOf(repair, stored) : undefined;
+      const unfinished =
+        other === undefined
+          ? "an unfinished repair of another archive, or of an earlier state of this one, is recorded here"
+          : `an unfinished repair with other options is recorded here: ${other}. Give the same`;
+      throw new SuperchunkError(
+        "CONFLICT",
+        resume
+          ? `${unfinished}; name another DST, or delete this file and what there is of its DST`
+          : "the destination exists; name another",
+        { path: into.store.describe(resume ? record : into.path), field: "destination" },
+      );
+    });
     const filled = policy === "fill" ? mergeSpans(holes) : [];
     return { ...report, filled };
   } finally {
     await survey?.closePlaces?.();
     await lock?.release();
   }
+}
+
+/** The options that decide the result of a repair. */
+function choicesOf(options: RepairOptions, hasHoles: boolean): JsonObject {
+  const { holes, fill, dtype, shape, chunklen, order, scan } = options;
+  return defined({ ...(hasHoles ? { holes, fill } : {}), dtype, shape, chunklen, order, scan }) as JsonObject;
+}
+
+/** What differs between the options of a repair and those of an unfinished one, as text; undefined if nothing does. */
+function differenceOf(asked: JsonObject, stored: JsonObject | undefined): string | undefined {
+  const options = stored?.["options"];
+  const repair = isObject(options) ? options["repair"] : undefined;
+  const before = isObject(repair) ? repair : {};
+  const show = (value: JsonValue | undefined): string =>
+    value === undefined ? "not given" : stringifyJson(value);
+  const texts = [...new Set([...Object.keys(before), ...Object.keys(asked)])].flatMap((name) => {
+    const [then, now] = [show(before[name]), show(asked[name])];
+    return then === now ? [] : [`{${name}} was ${then}, and is ${now} now`];
+  });
+  return texts.length === 0 ? undefined : texts.join("; ");
 }
 
 /** True for a folder that is a Zarr node, and not an archive that is also one. */
