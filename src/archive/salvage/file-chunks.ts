@@ -99,8 +99,6 @@ const NEUTRAL: { readonly [field: string]: readonly [at: number, byte: number, l
 };
 /** Where the chunks of version 1 start. */
 const BARE = 16;
-/** So many chunks may be missing at the end of any file. */
-const MOST_ABSENT = 1 << 16;
 /** What a chunk at the end of a table counts, in entries that lead to chunks. */
 const SURE = 3;
 
@@ -141,7 +139,7 @@ class Search {
     const known = this.#facts.count ?? counted;
     // A count that no file of this size can have is damage.
     const total = known >= 0 && known * HEADER_LENGTH <= size * 64 ? known : undefined;
-    if (total === undefined && counted >= 0) this.#ignoreCount(counted);
+    if (total === undefined && counted >= 0) this.#absent(0, Number.POSITIVE_INFINITY);
     if (isListed && stated < 0) this.#problems.push("the header does not count its chunks");
     if (isListed && !leads && total !== 0)
       this.#problems.push("no offset leads to a chunk; chunks are taken in the order they are stored in");
@@ -483,18 +481,13 @@ class Search {
     return places;
   }
 
-  /** Chunks that are missing after the `found` ones. A count of very many more is damage: a list of them would fill the memory. */
-  #absent(found: number, total: number | undefined): number {
-    const absent = Math.max(0, (total ?? 0) - found);
-    if (absent <= Math.max(MOST_ABSENT, found * 63) || this.#facts.count !== undefined) return absent;
-    this.#ignoreCount(found + absent);
+  /** Chunks that are missing after the `found` ones. A count of very many more is damage: listing them would fill the memory. */
+  #absent(found: number, total = 0): number {
+    const absent = Math.max(0, total - found);
+    if (absent <= Math.max(1 << 16, found * 63) || this.#facts.count !== undefined) return absent;
+    const message = `the header counts ${this.#header?.nchunks} chunks, which do not fit into the ${this.#file.size} bytes of the file`;
+    this.#problems.push(`${message}; the count is ignored`);
     return 0;
-  }
-
-  #ignoreCount(count: number): void {
-    this.#problems.push(
-      `the header counts ${count} chunks, which do not fit into the ${this.#file.size} bytes of the file; the count is ignored`,
-    );
   }
 
   /** True if a walk ends with an intact chunk that is shorter than the others: it is the last one, whatever the header counts. */

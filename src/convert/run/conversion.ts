@@ -135,14 +135,11 @@ class ConversionProgress {
 }
 
 /** One run of `convert`. */
-/** With what a repair was asked for, which the record keeps. */
-export type RunOptions = ConvertOptions & { readonly repair?: JsonObject };
-
 export class Conversion {
   readonly #target: Target;
   readonly #destination: Destination;
   readonly #sources: SourceList;
-  readonly #options: RunOptions;
+  readonly #options: ConvertOptions;
   readonly #helpers: Helpers | undefined;
   /** Publishes the documents of many small sources together; undefined if each is published alone. */
   readonly #batch: BatchPublisher | undefined;
@@ -159,7 +156,7 @@ export class Conversion {
     target: Target,
     destination: Destination,
     sources: SourceList,
-    asked: RunOptions,
+    asked: ConvertOptions,
     helpers?: Helpers,
   ) {
     const { store } = destination;
@@ -224,7 +221,10 @@ export class Conversion {
         "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
         "overwrite",
       );
-    const settings = { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) };
+    const settings = {
+      ...this.#target.settings(this.#options),
+      ...ConversionRecord.damagedSetting(this.#options),
+    };
     const identity = { sources: this.#sources.names, options: settings };
     const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
     const record = await ConversionRecord.open(store, key, identity, asked);
@@ -494,9 +494,4 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
     error.code !== "NO_SPACE" &&
     error.code !== "READ_ONLY"
   );
-}
-
-/** Skipped or filled rows change the result, so a conversion resumes only with the same choice. */
-function damagedSetting({ damaged = "stop", repair }: RunOptions): JsonObject {
-  return { ...(damaged === "stop" ? {} : { damaged }), ...(repair === undefined ? {} : { repair }) };
 }

@@ -49,8 +49,8 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, placeAt, planSource, type RunOptions, type SourceList } from "./conversion.ts";
-import { checkDestination, refuseExisting, refuseOverlapping } from "./destination.ts";
+import { Conversion, placeAt, planSource, type SourceList } from "./conversion.ts";
+import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
 /**

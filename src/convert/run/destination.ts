@@ -10,6 +10,7 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { deleteTree, walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import type { ConvertOptions } from "../pipeline.ts";
 
 /** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
 const RECORD_NAME = ".superchunk-convert.json";
@@ -21,6 +22,9 @@ export interface ConversionIdentity {
   readonly sources: readonly string[];
   readonly options: JsonObject;
 }
+
+/** Options of a conversion, and those of the repair that it is part of. */
+export type RunOptions = ConvertOptions & { readonly repair?: JsonObject };
 
 export function recordKey(destination: string, isHierarchy: boolean): string {
   if (isHierarchy) return joinKey(destination, RECORD_NAME);
@@ -70,6 +74,11 @@ export class ConversionRecord {
     this.#begun = textsOf(stored?.["begun"]);
     // A node that was done may have been changed since: it is not a leftover.
     if (!isResumed) for (const node of textsOf(stored?.["done"]).keys()) this.#begun.delete(node);
+  }
+
+  /** Skipped or filled rows change the result, so a conversion resumes only with the same choice. */
+  static damagedSetting({ damaged = "stop", repair }: RunOptions): JsonObject {
+    return { ...(damaged === "stop" ? {} : { damaged }), ...(repair === undefined ? {} : { repair }) };
   }
 
   /**
