@@ -101,10 +101,33 @@ export function notAllowed({ name, prefix }: StoredPlace): SuperchunkError {
   );
 }
 
-/** Writes the mark into a place, unless the place cannot be written. Durable when resolved. */
-export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promise<void> {
+/**
+ * The mark in a place; undefined if there is none. Throws `CONFLICT` if it is the mark of another place of the array. Both then lead to one
+ * folder, and a clean-up would take the superchunks of each for leftovers of the other.
+ */
+async function readMark(
+  placed: PlacedStore,
+  { name }: StoredPlace,
+): Promise<{ readonly name?: string; readonly owner?: readonly string[] } | undefined> {
+  const { store } = placed.folderIn(name);
+  const path = store.describe(placed.markKey());
+  const bytes = await store.get(placed.markKey());
+  if (bytes === undefined) return undefined;
+  const mark = parseJson(bytes, path) as { readonly name?: string; readonly owner?: readonly string[] };
+  if (mark.name === undefined || mark.name === name || !placed.names.includes(mark.name)) return mark;
+  throw new SuperchunkError(
+    "CONFLICT",
+    `the places "${mark.name}" and "${name}" lead to one folder; give each its own. To have a whole copy of an array that has them, convert it`,
+    { path, field: "place", expected: name, found: mark.name },
+  );
+}
+
+/** Writes the mark into a place, unless the place cannot be written. Durable when resolved. Throws like {@link readMark}. */
+export async function putMark(placed: PlacedStore, place: StoredPlace): Promise<void> {
+  const { name } = place;
   const { store, key: array } = placed.folderIn(name);
   if (!isWritable(store)) return;
+  await readMark(placed, place);
   const owner = await placed.identifyHome();
   const text = `${stringifyJson({ format: "superchunk-place", version: 1, array, name, ...(owner && { owner }) })}\n`;
   await store.put(placed.markKey(), new TextEncoder().encode(text), { durable: true });
@@ -121,7 +144,7 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
 /**
  * Makes sure that places are present and belong to this array. An unmounted disk looks like an empty folder, and what is
  * written there would be hidden once it is mounted. With `owns`, the places become this array's.
- * @throws NOT_FOUND; CONFLICT if the place belongs to another folder, of which this one is a copy
+ * @throws NOT_FOUND; CONFLICT if the place belongs to another folder, of which this one is a copy, or is another place too
  */
 export async function checkMarks(
   placed: PlacedStore,
@@ -131,10 +154,9 @@ export async function checkMarks(
   for (const place of places) {
     const { store } = placed.folderIn(place.name);
     if (!isWritable(store)) continue;
-    const key = placed.markKey();
-    const bytes = await store.get(key);
-    if (bytes === undefined) throw placeAbsent(placed, place);
-    const { owner } = parseJson(bytes, store.describe(key)) as { readonly owner?: readonly string[] };
+    const mark = await readMark(placed, place);
+    if (mark === undefined) throw placeAbsent(placed, place);
+    const { owner } = mark;
     const own = await placed.identifyHome();
     if (owns) await putMark(placed, place);
     // Marks of earlier versions name no owner.
@@ -142,7 +164,12 @@ export async function checkMarks(
       throw new SuperchunkError(
         "CONFLICT",
         `the superchunks there are those of the array at ${owner.at(-1)}, of which this folder is a copy, or to which it was moved; two arrays must not write them. To have a whole copy, convert the array; if the other folder is gone, "superchunk place ROOT --own" makes them this array's`,
-        { path: store.describe(key), field: "place", expected: own.at(-1), found: owner.at(-1) },
+        {
+          path: store.describe(placed.markKey()),
+          field: "place",
+          expected: own.at(-1),
+          found: owner.at(-1),
+        },
       );
   }
 }

@@ -5,6 +5,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { mergeSpans, parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
+import type { OpenPlace } from "../../src/places/placed-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { type ArrayOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { openShared } from "../../src/write/array/open-shared.ts";
@@ -12,7 +13,7 @@ import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sample } from "../scope.ts";
-import { COLD, placesIn, SLOW } from "./prefixed.ts";
+import { below, COLD, placesIn, SLOW } from "./prefixed.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
@@ -597,4 +598,35 @@ test("if two writers move the same superchunks one gets CONFLICT, and no committ
   // The next writer removes what the slower ones had stored.
   await (await openWritable(store, "", { openPlace })).abandon();
   await nothingLeft(store);
+});
+
+test("two places that lead to one folder are refused, because each would remove what is stored for the other [FG-21]", async () => {
+  const store = new MemoryStore();
+  const alias = { name: "alias", prefix: "file:///alias/" };
+  let follows = true;
+  const openPlace: OpenPlace = ({ prefix }) =>
+    below(store, follows && prefix === alias.prefix ? "cold" : prefix.slice("file:///".length, -1));
+  const refusal = {
+    code: "CONFLICT",
+    message: expect.stringContaining('the places "cold" and "alias" lead to one folder') as string,
+  };
+  await expect(createArray(store, "", { ...SMALL, places: [COLD, alias], openPlace })).rejects.toMatchObject(
+    refusal,
+  );
+  expect([...(await imageOf(store)).keys()]).toEqual([]);
+  const array = await createArray(store, "", { ...SMALL, places: [COLD], openPlace });
+  await array.append(ramp(0, 80));
+  await expect(array.changePlaces({ add: [alias] })).rejects.toMatchObject(refusal);
+  follows = false;
+  await array.changePlaces({ add: [alias] });
+  await array.append(ramp(80, 80));
+  await array.close();
+  // The folder of one is replaced by a link to the other, with all that was in it.
+  follows = true;
+  for (const [key, bytes] of await imageOf(store))
+    if (key.startsWith("alias/") && key.endsWith(".bin"))
+      await store.put(key.replace("alias", "cold"), bytes);
+  await expect(openWritable(store, "", { openPlace })).rejects.toMatchObject({ code: "CONFLICT" });
+  const reader = (await open(store, "", { openPlace })) as ArrayArchive;
+  expect([...((await reader.get()).data as Int32Array)]).toEqual([...ramp(0, 160)]);
 });
