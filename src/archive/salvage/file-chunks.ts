@@ -339,8 +339,7 @@ class Search {
     const taken = new Set(offsets);
     const isInOrder = this.#header?.version !== 4;
     const places: ChunkSpot[] = [];
-    const count = offsets.length + this.#absent(offsets.length, total);
-    for (let i = 0; i < count; i++) {
+    for (let i = 0, count = offsets.length + this.#absent(offsets.length, total); i < count; i++) {
       const stored = offsets[i];
       if (stored !== undefined && (await probe.headerAt(stored)) !== undefined) {
         places.push({ offset: stored });
@@ -485,8 +484,8 @@ class Search {
   #absent(found: number, total = 0): number {
     const absent = Math.max(0, total - found);
     if (absent <= Math.max(1 << 16, found * 63) || this.#facts.count !== undefined) return absent;
-    const message = `the header counts ${this.#header?.nchunks} chunks, which do not fit into the ${this.#file.size} bytes of the file`;
-    this.#problems.push(`${message}; the count is ignored`);
+    const fit = `which do not fit into the ${this.#file.size} bytes of the file; the count is ignored`;
+    this.#problems.push(`the header counts ${this.#header?.nchunks} chunks, ${fit}`);
     return 0;
   }
 
