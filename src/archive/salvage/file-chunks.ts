@@ -137,7 +137,6 @@ class Search {
     const { nchunks: stated = -1, offsets: isListed = false } = this.#header ?? {};
     const counted = stated >= 0 && !table.isCounted ? table.offsets.length : stated;
     const known = this.#facts.count ?? counted;
-    // A count that no file of this size can have is damage.
     const total = known >= 0 && known * HEADER_LENGTH <= size * 64 ? known : undefined;
     if (total === undefined && counted >= 0) this.#absent(0, Number.POSITIVE_INFINITY);
     if (isListed && stated < 0) this.#problems.push("the header does not count its chunks");
@@ -484,8 +483,8 @@ class Search {
   #absent(found: number, total = 0): number {
     const absent = Math.max(0, total - found);
     if (absent <= Math.max(1 << 16, found * 63) || this.#facts.count !== undefined) return absent;
-    const fit = `which do not fit into the ${this.#file.size} bytes of the file; the count is ignored`;
-    this.#problems.push(`the header counts ${this.#header?.nchunks} chunks, ${fit}`);
+    const text = `${this.#header?.nchunks} chunks, which do not fit into the ${this.#file.size} bytes of the file`;
+    this.#problems.push(`the header counts ${text}; the count is ignored`);
     return 0;
   }
 
