@@ -18,8 +18,8 @@ export type Hdf5Chunks = ReadonlyMap<string, Hdf5Chunk>;
 
 /** Most chunks of a dataset: their places are kept in memory. */
 const MAX_CHUNKS = 20_000_000;
-/** Parts of an index to keep: each has the chunks of one node or block. */
-const PARTS = 64;
+/** Parts of an index that are read one by one; then the whole index is, which costs less than many more parts. */
+const PARTS = 32;
 /** Elements of a block that are read for one of them. */
 const NEAR = 64;
 
@@ -86,13 +86,14 @@ export class ChunkIndex {
     const known = () => this.#parts.findLast(({ low, high }) => isInside(wanted, low, high));
     // Chunks that are read at the same time are mostly neighbours, which one part has.
     if (this.#reading !== undefined && known() === undefined) await this.#reading.catch(() => undefined);
-    const part = known() ?? (await this.#readPart(wanted));
-    return part.hasGap ? (await this.all()).get(name) : part.chunks.get(name);
+    const isLong = known() === undefined && this.#parts.length >= PARTS;
+    const part = isLong ? undefined : (known() ?? (await this.#readPart(wanted)));
+    return part === undefined || part.hasGap ? (await this.all()).get(name) : part.chunks.get(name);
   }
 
   #readPart(wanted: Place): Promise<Walk> {
     this.#reading = this.#read(wanted).then((part) => {
-      this.#parts = [...this.#parts.slice(1 - PARTS), part];
+      this.#parts.push(part);
       return part;
     });
     return this.#reading;
