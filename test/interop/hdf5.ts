@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { formatDType } from "../../src/index.ts";
 import { convert, open, openArray } from "../../src/node/index.ts";
 import { type FixtureDType, repositoryRoot } from "../fixtures/manifest.ts";
+import { serveObjects } from "../store/server.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 /** Fields of structs that Zarr has no data type for, as arrays of their own. */
@@ -72,6 +73,31 @@ async function readStores({ checks, folder, peer }: SuiteContext): Promise<void>
   }
 }
 
+/** Requests for a dataset whose index is much longer than what is read for an element. */
+async function countRequests(checks: SuiteContext["checks"], path: string, key: string): Promise<void> {
+  const [name = ""] = key.split("/");
+  const server = await serveObjects([[name, await readFile(join(path, name))]]);
+  try {
+    const array = await openArray(`${server.url}/${key}`);
+    const counts = [server.log.length];
+    const middle = Math.floor((array.shape[0] ?? 0) / 2);
+    for (const at of [middle, 0, 1]) {
+      server.log.length = 0;
+      await array.getBytes([at]);
+      counts.push(server.log.length);
+    }
+    await array.close();
+    const most = [6, 3, 3, 1];
+    checks.equal(
+      `${key} opens in at most 6 requests, and gives elements in 3, 3 and 1`,
+      counts.every((count, i) => count <= (most[i] ?? 0)) || counts,
+      true,
+    );
+  } finally {
+    await server.close();
+  }
+}
+
 export const hdf5: Suite = {
   name: "hdf5",
   peers: ["recipes", "zarr-python"],
@@ -105,6 +131,7 @@ export const hdf5: Suite = {
       );
       const { dtype, nchunks } = array;
       await array.close();
+      if (nchunks > 2000) await countRequests(checks, path, key);
       // Zarr has no struct with a sub-array in it, and one folder for each of thousands of chunks would prove nothing
       // more.
       if (dtype.kind === "struct" || nchunks > 2000) continue;
