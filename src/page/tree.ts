@@ -158,7 +158,7 @@ export class Tree {
     this.#list.replaceChildren(...rows, ...(found.length > this.#shown ? [h("li", {}, more)] : []));
     this.#list.scrollTop = scrolled;
     const { archive } = this.#now.state;
-    if (archive !== this.#seen) {
+    if (archive !== this.#seen && !this.#isListing) {
       const chosen = this.#list.querySelector('[aria-current="true"]');
       chosen?.scrollIntoView({ block: "nearest" });
       if (chosen !== null) this.#seen = archive;

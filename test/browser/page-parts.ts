@@ -321,6 +321,41 @@ export async function checkDamagedNumbers(browser: Browser, url: string, outcome
     /What cannot be read is left out: .*chunk 0/.test(note),
     true,
   );
+  await page.goto(`${url}#archive=broken.bcolz&view=values&row=60`);
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  const rows = (await cellsOf(page, ".cells")).slice(0, 6);
+  outcome.expect(
+    "only rows of the missing chunk are marked",
+    rows.map(([row, , , , close = ""]) => [row, /^[0-9]+$/.test(close) || close]),
+    [60, 61, 62, 63, 64, 65].map((row) => [String(row), row < 64 ? "cannot be read" : true]),
+  );
+  const why = (await page.textContent(".values-view > .bad")) ?? "";
+  outcome.expect(`why they cannot be read: ${why}`, /^broken.bcolz.*chunk 0/.test(why), true);
+  await page.goto(`${url}#archive=damaged&view=picture`);
+  await page.waitForSelector("[data-drawn]", PATIENCE);
+  const drawn = await page.evaluate(() => {
+    const canvas = document.querySelector("canvas.picture") as HTMLCanvasElement;
+    const { data } = canvas.getContext("2d")?.getImageData(0, 0, 1, canvas.height) ?? { data: [] };
+    return Array.from({ length: canvas.height }, (_, row) => data[4 * row + 3] !== 0);
+  });
+  outcome.expect("rows that a picture leaves out", drawn.filter((is) => !is).length, 16);
+  outcome.expect("what is whole is drawn", drawn.length, 90);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** A table shows the beginning of a long text, and copies all of it. */
+export async function checkLongText(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page
+    .context()
+    .grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(url).origin });
+  await page.goto(`${url}#archive=wide&view=values`);
+  await page.waitForSelector(".cells td:has-text('…')", PATIENCE);
+  await page.click("text=Copy as CSV");
+  await page.waitForSelector("text=Copied", PATIENCE);
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  outcome.expect("a long text is copied as a whole", copied.split("\n")[1], `1,2,${"long".repeat(100)}`);
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -19,6 +19,7 @@ import {
   checkForcedColours,
   checkGrid,
   checkInside,
+  checkLongText,
   checkPlaces,
   checkSaved,
   checkSorting,
@@ -61,7 +62,10 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       });
     // It ends with 3, because rows are lost.
     superchunk("repair", "damaged", "filled", "--holes", "fill");
-    await writeFile(join(folder, "wide.csv"), `${"a name of a column ".repeat(10)},b\n1,2\n3,4\n`);
+    await writeFile(
+      join(folder, "wide.csv"),
+      `${"a name of a column ".repeat(10)},b,c\n1,2,${"long".repeat(100)}\n3,4,-\n`,
+    );
     superchunk("create", "wide", "--from", "wide.csv");
     await writeFile(join(folder, "numbers.raw"), new Float64Array(1000));
     superchunk(
@@ -109,6 +113,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
       await outcome.attempt("statistics", () => checkStatistics(browser, served.url, folder, outcome));
       await outcome.attempt("damaged numbers", () => checkDamagedNumbers(browser, served.url, outcome));
+      await outcome.attempt("a long text", () => checkLongText(browser, served.url, outcome));
       await outcome.attempt("what is saved", () => checkSaved(browser, served.url, outcome));
       await outcome.attempt("sorting and planes", () => checkSorting(browser, served.url, outcome));
       await outcome.attempt("forced colours", () => checkForcedColours(browser, served.url, outcome));

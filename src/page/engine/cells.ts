@@ -34,24 +34,26 @@ const WORDS: Partial<Record<TimeUnit, string>> = {
 };
 /** Last date of JavaScript, in milliseconds from 1970. */
 const LAST_DATE = 8_640_000_000_000_000n;
-/** Most bytes or characters of a cell to show. */
+/** Most bytes or characters of a cell to show; what is copied is whole. */
 const MOST_LETTERS = 200;
 
-export function cellText(value: unknown, dtype: DType): string {
+export function cellText(value: unknown, dtype: DType, most: number = MOST_LETTERS): string {
   if (typeof value === "bigint") return integerText(value, dtype);
   if (typeof value === "number") return numberText(value, dtype);
-  if (typeof value === "string") return shorten(String(toJsonValue(value, dtype, "utf8")));
+  if (typeof value === "string") return shorten(String(toJsonValue(value, dtype, "utf8")), most);
   if (typeof value === "boolean") return String(value);
-  if (value instanceof Uint8Array) return shorten(toHex(value.subarray(0, MOST_LETTERS)));
+  if (value instanceof Uint8Array) return shorten(toHex(value.subarray(0, most)), most);
   if (dtype.kind === "complex" && Array.isArray(value)) {
     const [re = 0, im = 0] = value as number[];
     return `${numberText(re, dtype)}${im < 0 || Object.is(im, -0) ? "-" : "+"}${numberText(Math.abs(im), dtype)}j`;
   }
-  if (Array.isArray(value)) return shorten(`[${value.map((each) => cellText(each, dtype)).join(", ")}]`);
+  if (Array.isArray(value))
+    return shorten(`[${value.map((each) => cellText(each, dtype, most)).join(", ")}]`, most);
   if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
     const struct = value as Record<string, unknown>;
     return shorten(
-      dtype.fields.map(({ name, dtype: of }) => `${name}: ${cellText(struct[name], of)}`).join(", "),
+      dtype.fields.map(({ name, dtype: of }) => `${name}: ${cellText(struct[name], of, most)}`).join(", "),
+      most,
     );
   }
   return String(value);
@@ -83,7 +85,7 @@ function numberText(value: number, dtype: DType): string {
   return String(value);
 }
 
-/** A date as ISO 8601, in the precision of its unit. */
+/** A date as ISO 8601, in the precision of its unit, but without a fraction of zeros. */
 function dateText(count: bigint, unit: TimeUnit): string {
   if (unit === "Y") return String(1970n + count);
   if (unit === "M") {
@@ -100,10 +102,9 @@ function dateText(count: bigint, unit: TimeUnit): string {
   if (unit === "D" || unit === "W") return iso.slice(0, at);
   if (unit === "h" || unit === "m") return iso.slice(0, at + 6);
   const { [unit]: digits = 0 } = DIGITS;
-  if (digits <= 3) return iso.slice(0, at + 9 + (digits === 0 ? 0 : 4));
   const second = 10n ** BigInt(digits);
   const below = count - floorDivide(count, second) * second;
-  return `${iso.slice(0, at + 9)}.${below.toString().padStart(digits, "0")}`;
+  return `${iso.slice(0, at + 9)}${below === 0n ? "" : `.${below.toString().padStart(digits, "0")}`}`;
 }
 
 /** Seconds from 1970 of a stored time; NaN for NaT. */
@@ -121,8 +122,8 @@ function floorDivide(a: bigint, b: bigint): bigint {
   return a % b < 0n ? quotient - 1n : quotient;
 }
 
-function shorten(text: string): string {
-  return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text;
+function shorten(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
 /** True for names of integer columns that hold seconds since 1970, as in daily and minute bars. */

@@ -1,11 +1,12 @@
 /** Numbers of columns: envelopes for plots, planes for pictures, statistics. */
 import type { ReadableArray } from "../../archive/kinds/types.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { slice } from "../../values/selection.ts";
 import { isSecond, isTimeName, secondsOf } from "./cells.ts";
 import type { Envelope, Picture, PlotData, PlotRequest, Statistics, Watch } from "./protocol.ts";
+import { eachPart } from "./rows.ts";
 
 /** Most decoded bytes of a column to read for a plot; of more, one in n parts is read. */
 const MOST_BYTES = 192 << 20;
@@ -45,34 +46,15 @@ async function numbersOf(
   return Float64Array.from(data as Iterable<unknown>, Number);
 }
 
-/** Passes on the numbers of a run. If one of its chunks is damaged or missing, those of the other chunks. */
-async function eachPart(
-  array: ReadableArray,
-  [first, end]: readonly [number, number],
-  lost: Lost,
-  { signal, take }: { signal: AbortSignal | undefined; take(values: ArrayLike<number>, first: number): void },
-): Promise<void> {
-  try {
-    take(await numbersOf(array, first, end, signal), first);
-  } catch (error) {
-    const isMissing = isSuperchunkError(error) && error.code === "NOT_FOUND";
-    if (!isSuperchunkError(error) || !(error.isDamage || isMissing)) throw error;
-    const step = array.chunkLength ?? 0;
-    const next = step > 0 ? Math.min(end, (Math.floor(first / step) + 1) * step) : end;
-    if (next >= end) {
-      lost.rows += end - first;
-      lost.why ??= error.message;
-      return;
-    }
-    for (let from = first, to = next; from < end; from = to, to = Math.min(end, to + step))
-      await eachPart(array, [from, to], lost, { signal, take });
-  }
-}
-
 /** Rows that could not be read, and the reason for the first. */
-interface Lost {
-  rows: number;
-  why?: string | undefined;
+class Lost {
+  rows = 0;
+  why: string | undefined;
+
+  readonly add = (why: string, rows: number): void => {
+    this.rows += rows;
+    this.why ??= why;
+  };
 }
 
 /** The runs of rows to read in `[first, end)`: whole chunks, or one in n if all are too much. */
@@ -148,7 +130,7 @@ export async function plotColumns(
   const every = Math.max(1, ...plans.map((plan) => plan.every));
   let done = 0;
   let reportedAt = performance.now();
-  const lost: Lost = { rows: 0 };
+  const lost = new Lost();
   const report = (): PlotData => ({
     ...axisOf(xName, arrays, series, first, width, count),
     series: columns.flatMap((name) => series.get(name) ?? []),
@@ -164,10 +146,9 @@ export async function plotColumns(
       plans.map(async ({ array, buckets: into, runs }) => {
         const run = runs[i];
         if (run === undefined) return;
-        await eachPart(array, run, lost, {
-          signal,
-          take: (values, at) => into.add(values, at, first, width),
-        });
+        const read = async (from: number, to: number): Promise<void> =>
+          into.add(await numbersOf(array, from, to, signal), from, first, width);
+        await eachPart(run, array.chunkLength, read, lost.add);
         done++;
       }),
     );
@@ -224,35 +205,41 @@ export async function readPicture(
     throw new SuperchunkError("LIMIT", "this plane is too large to be shown as a picture", {
       path: array.path,
     });
-  const plane = (await array.get(
-    [
-      ...fixed.slice(0, shape.length - 2),
-      { start: 0, stop: height, step: stepY },
-      { start: 0, stop: width, step: stepX },
-    ],
-    { signal },
-  )) as {
-    readonly data: Iterable<unknown> & { readonly length: number };
-    readonly stride: readonly number[];
-    readonly shape: readonly number[];
-  };
-  const flat = Float64Array.from(plane.data, (value) =>
-    typeof value === "bigint" && dtype.kind === "datetime" ? secondsOf(value, dtype) : Number(value),
-  );
-  const [h = 0, w = 0] = plane.shape;
-  const [down = w, aside = 1] = plane.stride;
-  const values = new Float64Array(h * w);
+  const [h, w] = [Math.ceil(height / stepY), Math.ceil(width / stepX)];
+  const values = new Float64Array(h * w).fill(Number.NaN);
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (let y = 0; y < h; y++) {
-    for (let x = 0; x < w; x++) {
-      const value = flat[y * down + x * aside] as number;
-      values[y * w + x] = value;
-      if (!Number.isFinite(value)) continue;
-      if (value < min) min = value;
-      if (value > max) max = value;
+  const read = async (from: number, to: number): Promise<void> => {
+    const top = Math.ceil(from / stepY);
+    if (top * stepY >= to) return;
+    const plane = (await array.get(
+      [
+        ...fixed.slice(0, shape.length - 2),
+        { start: top * stepY, stop: to, step: stepY },
+        { start: 0, stop: width, step: stepX },
+      ],
+      { signal },
+    )) as {
+      readonly data: Iterable<unknown> & { readonly length: number };
+      readonly stride: readonly number[];
+      readonly shape: readonly number[];
+    };
+    const flat = Float64Array.from(plane.data, (value) =>
+      typeof value === "bigint" && dtype.kind === "datetime" ? secondsOf(value, dtype) : Number(value),
+    );
+    const [down = w, aside = 1] = plane.stride;
+    for (let y = 0; y < (plane.shape[0] ?? 0); y++) {
+      for (let x = 0; x < w; x++) {
+        const value = flat[y * down + x * aside] as number;
+        values[(top + y) * w + x] = value;
+        if (!Number.isFinite(value)) continue;
+        if (value < min) min = value;
+        if (value > max) max = value;
+      }
     }
-  }
-  return { width: w, height: h, stepX, stepY, values, min, max };
+  };
+  const lost = new Lost();
+  await eachPart([0, height], shape.length === 2 ? array.chunkLength : undefined, read, lost.add);
+  return { width: w, height: h, stepX, stepY, values, min, max, lost: lost.why };
 }
 
 /** Facts of all values, or of a sample of chunks. */
@@ -264,7 +251,7 @@ export async function statisticsOf(
   const rows = array.shape.at(0) ?? 0;
   const { runs, every } = planRuns(array, 0, rows);
   const sum = new Moments(array.dtype);
-  const lost: Lost = { rows: 0 };
+  const lost = new Lost();
   const report = (): Statistics => {
     const found = sum.statistics();
     const dated = isTime(name, array.dtype, found.min, found.max);
@@ -272,7 +259,9 @@ export async function statisticsOf(
   };
   let reportedAt = performance.now();
   for (const run of runs) {
-    await eachPart(array, run, lost, { signal, take: (values) => sum.add(values) });
+    const read = async (from: number, to: number): Promise<void> =>
+      sum.add(await numbersOf(array, from, to, signal));
+    await eachPart(run, array.chunkLength, read, lost.add);
     if (performance.now() - reportedAt < 4 * REPORT_MS) continue;
     reportedAt = performance.now();
     onProgress?.(report());

@@ -159,11 +159,11 @@ export interface Step {
   readonly total: number;
 }
 
-/** Cells of rows: for each column its texts, row by row. */
+/** Cells of rows: for each column its texts, row by row, and why some are marked as unreadable. */
 export interface RowCells {
   readonly first: number;
   readonly end: number;
-  readonly columns: readonly { readonly texts: readonly string[]; readonly error?: string }[];
+  readonly columns: readonly { readonly texts: readonly string[]; readonly error?: string | undefined }[];
 }
 
 /** A part of a plane of an array: fixed indices of the leading dimensions. */
@@ -217,6 +217,8 @@ export interface Picture {
   readonly values: Float64Array;
   readonly min: number;
   readonly max: number;
+  /** Why some rows have no values. */
+  readonly lost: string | undefined;
 }
 
 /** Facts of the values of a column, all or a sample. */
@@ -278,6 +280,6 @@ export interface RowsRequest {
   readonly fixed: readonly number[];
   /** Visible columns of a plane. */
   readonly across: readonly [first: number, end: number];
-  /** Returns JSON texts instead of text for people. */
-  readonly json?: boolean | undefined;
+  /** For a copy: whole values, as text or as JSON. Default: texts that fit into a table. */
+  readonly as?: "csv" | "json" | undefined;
 }

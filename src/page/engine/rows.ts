@@ -11,43 +11,82 @@ type Column = ReadableArray | BytesArchive;
 
 const BYTES_IN_ROW = 16;
 
+/** In place of values of damaged or missing chunks, also in what is copied. */
+const UNREADABLE = "cannot be read";
+
 /** Cells of rows of several columns, or of a plane of one array: column by column. */
 export async function readCells(
   columns: readonly Column[],
   request: RowsRequest,
   signal: AbortSignal | undefined,
 ): Promise<RowCells> {
-  const { first, end } = request;
+  const { first, end, as } = request;
+  const mark = as === "json" ? JSON.stringify(UNREADABLE) : UNREADABLE;
   const lists = await Promise.all(
     columns.map(async (column, i) => {
+      const isTime =
+        as !== "json" && column.kind === "array" && holdsSeconds(request.columns[i] ?? "", column.dtype);
+      const found = Array.from({ length: widthOf(column, request) }, (): string[] => []);
+      let error: string | undefined;
+      const lose = (why: string, rows: number): void => {
+        error ??= why;
+        for (const texts of found) texts.push(...Array.from({ length: rows }, () => mark));
+      };
+      const read = async (from: number, to: number): Promise<void> => {
+        const cells = await cellsOf(column, { ...request, first: from, end: to }, signal);
+        for (const [c, texts] of cells.entries()) found[c]?.push(...(isTime ? asDates(texts) : texts));
+      };
       try {
-        const cells = await cellsOf(column, request, signal);
-        const isTime =
-          request.json !== true &&
-          column.kind === "array" &&
-          holdsSeconds(request.columns[i] ?? "", column.dtype);
-        return isTime ? cells.map(({ texts }) => ({ texts: asDates(texts) })) : cells;
-      } catch (error) {
-        if (!isSuperchunkError(error)) throw error;
-        return [{ texts: [], error: error.message }];
+        const isCutByRows = column.kind === "array" && column.shape.length <= 2;
+        await eachPart([first, end], isCutByRows ? column.chunkLength : undefined, read, lose);
+      } catch (failure) {
+        if (!isSuperchunkError(failure)) throw failure;
+        lose(failure.message, end - first - (found[0]?.length ?? 0));
       }
+      return found.map((texts) => ({ texts, error }));
     }),
   );
   return { first, end, columns: lists.flat() };
 }
 
+/** Reads a run of rows; if a chunk in it is damaged or missing, chunk by chunk. Passes on why rows are lost, and how many. */
+export async function eachPart(
+  [first, end]: readonly [number, number],
+  chunkLength: number | undefined,
+  read: (first: number, end: number) => Promise<void>,
+  lose: (why: string, rows: number) => void,
+): Promise<void> {
+  try {
+    await read(first, end);
+  } catch (error) {
+    if (!isSuperchunkError(error) || !(error.isDamage || error.code === "NOT_FOUND")) throw error;
+    const step = chunkLength ?? 0;
+    const next = step > 0 ? Math.min(end, (Math.floor(first / step) + 1) * step) : end;
+    if (next >= end) return lose(error.message, end - first);
+    for (let from = first, to = next; from < end; from = to, to = Math.min(end, to + step))
+      await eachPart([from, to], chunkLength, read, lose);
+  }
+}
+
+/** Number of columns that a column is shown as. */
+function widthOf(column: Column, { across }: RowsRequest): number {
+  if (column.kind === "bytes") return 2;
+  return column.shape.length < 2 ? 1 : Math.min(across[1], column.shape.at(-1) ?? 0) - across[0];
+}
+
 async function cellsOf(
   column: Column,
-  { first, end, fixed, across, json }: RowsRequest,
+  { first, end, fixed, across, as }: RowsRequest,
   signal: AbortSignal | undefined,
-): Promise<RowCells["columns"]> {
+): Promise<readonly (readonly string[])[]> {
   if (column.kind === "bytes") return bytesCells(column, first, end, signal);
   const { shape, dtype } = column;
-  const text = json === true ? cellJson : cellText;
+  const text = (value: unknown): string =>
+    as === "json" ? cellJson(value, dtype) : cellText(value, dtype, as === "csv" ? Infinity : undefined);
   if (shape.length === 0) {
     const value = await column.get([], { signal });
     const data = (value as { readonly data?: Iterable<unknown> }).data ?? [value];
-    return [{ texts: Array.from(data, (each) => text(each, dtype)).slice(0, 1) }];
+    return [Array.from(data, text).slice(0, 1)];
   }
   const [from, to] = shape.length === 1 ? [0, 1] : [across[0], Math.min(across[1], shape.at(-1) ?? 0)];
   const plane: Selection = [
@@ -61,9 +100,9 @@ async function cellsOf(
   };
   const at = "get" in data ? (i: number) => data.get(i) : (i: number) => data[i];
   const [down = 1, aside = 1] = stride;
-  return Array.from({ length: to - from }, (_, c) => ({
-    texts: Array.from({ length: end - first }, (_, r) => text(at(r * down + c * aside), dtype)),
-  }));
+  return Array.from({ length: to - from }, (_, c) =>
+    Array.from({ length: end - first }, (_, r) => text(at(r * down + c * aside))),
+  );
 }
 
 /** A row of plain bytes: sixteen in hexadecimal, and as characters. */
@@ -72,19 +111,17 @@ async function bytesCells(
   first: number,
   end: number,
   signal: AbortSignal | undefined,
-): Promise<RowCells["columns"]> {
+): Promise<readonly (readonly string[])[]> {
   const start = first * BYTES_IN_ROW;
   const bytes = await column.readBytes(start, Math.min(column.nbytes, end * BYTES_IN_ROW), { signal });
   const rows = Array.from({ length: end - first }, (_, r) =>
     Array.from(bytes.subarray(r * BYTES_IN_ROW, (r + 1) * BYTES_IN_ROW)),
   );
   return [
-    { texts: rows.map((row) => row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ")) },
-    {
-      texts: rows.map((row) =>
-        row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·")).join(""),
-      ),
-    },
+    rows.map((row) => row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ")),
+    rows.map((row) =>
+      row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·")).join(""),
+    ),
   ];
 }
 

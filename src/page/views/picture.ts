@@ -3,7 +3,7 @@ import { RAMP_PIXELS } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { Picture } from "../engine/protocol.ts";
 import { formatCount, formatNumber, formatPlural } from "../text.ts";
-import { planeChoice, ramp, type Shown, sentenceOf } from "./view.ts";
+import { leftOut, planeChoice, ramp, type Shown, sentenceOf } from "./view.ts";
 
 export function view(shown: Shown): HTMLElement {
   const { node, signal, engine } = shown;
@@ -33,7 +33,9 @@ export function view(shown: Shown): HTMLElement {
           : "";
       const isEmpty = found.min > found.max;
       legend.hidden = isEmpty;
-      note.textContent = `${formatPlural(shape.at(-2) ?? 0, "row")} and ${formatPlural(shape.at(-1) ?? 0, "column")}${thin}${isEmpty ? "; no value is finite" : ""}`;
+      const { lost } = found;
+      note.textContent = `${formatPlural(shape.at(-2) ?? 0, "row")} and ${formatPlural(shape.at(-1) ?? 0, "column")}${thin}${isEmpty && lost === undefined ? "; no value is finite" : ""}`;
+      if (lost !== undefined) note.append(leftOut(lost));
       view.dataset["drawn"] = fixed().join(",");
     } catch (error) {
       if (!own.aborted) note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));

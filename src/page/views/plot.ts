@@ -3,10 +3,10 @@ import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
-import { dateText, formatCount, formatNumber, withoutServer } from "../text.ts";
+import { dateText, formatCount, formatNumber } from "../text.ts";
 import { drawCandles, svgOf, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
 import { statistics } from "./statistics.ts";
-import { canPlot, type Shown, sentenceOf } from "./view.ts";
+import { canPlot, leftOut, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
@@ -214,10 +214,7 @@ class PlotView {
     ]
       .filter((part) => part !== "")
       .join(" · ");
-    if (lost !== undefined)
-      this.#note.append(
-        h("span", { class: "bad" }, ` · What cannot be read is left out: ${withoutServer(lost)}`),
-      );
+    if (lost !== undefined) this.#note.append(leftOut(lost));
   }
 
   #draw(isNewLook: boolean): void {

@@ -30,6 +30,8 @@ class ValuesView {
   readonly #rows: number;
   readonly #plane: ReturnType<typeof planeChoice>;
   readonly #place: HTMLElement = h("div", { class: "place" });
+  /** Why values cannot be read. */
+  readonly #lost: HTMLElement = h("p", { class: "note bad", role: "status" });
   /** First column of the plane that is shown. */
   #from: number;
   #table: VirtualTable | undefined;
@@ -47,7 +49,7 @@ class ValuesView {
     this.#plane = planeChoice(shown, shape, () => this.#show());
     this.#from = Math.max(0, Math.min(this.#width - 1, Number(now.state.more["across"]) || 0));
     const below = this.#rows > 0 ? counted(shown, this.#flat.filter(hasNumbers)) : "";
-    this.element.append(this.#bar(), this.#place, ...this.#hints(), below);
+    this.element.append(this.#bar(), this.#place, this.#lost, ...this.#hints(), below);
     this.element.classList.toggle("empty", this.#rows === 0);
     if (this.#rows === 0) this.#place.replaceChildren(h("p", { class: "note" }, "There are no rows yet."));
     else if (this.#flat.length === 0)
@@ -105,6 +107,7 @@ class ValuesView {
       signal,
     );
     this.#table = table;
+    this.#lost.textContent = "";
     table.element.classList.toggle("mono", node.kind === "bytes");
     this.#place.style.setProperty("--rows", table.element.style.getPropertyValue("--rows"));
     this.#place.replaceChildren(table.element);
@@ -113,11 +116,8 @@ class ValuesView {
   async #fetch(start: number, end: number, signal: AbortSignal): Promise<readonly (readonly string[])[]> {
     const { columns } = await this.#shown.engine.rows(this.#request(start, end), { signal });
     const bad = columns.find(({ error }) => error !== undefined);
-    if (bad !== undefined && columns.every(({ error }) => error !== undefined))
-      throw new Error(withoutServer(bad.error ?? ""));
-    return columns.map(({ texts, error }) =>
-      error === undefined ? texts : Array.from({ length: end - start }, () => "cannot be read"),
-    );
+    if (bad?.error !== undefined) this.#lost.textContent = withoutServer(bad.error);
+    return columns.map(({ texts }) => texts);
   }
 
   #bar(): HTMLElement {
@@ -166,7 +166,7 @@ class ValuesView {
     const { engine, signal } = this.#shown;
     const [first, end] = this.#table.chosen;
     const last = Math.min(end, first + MOST_COPIED);
-    const cells = await engine.rows({ ...this.#request(first, last), json: as === "json" }, { signal });
+    const cells = await engine.rows({ ...this.#request(first, last), as }, { signal });
     const names = this.#heads().map(({ title }) => title);
     const lists = cells.columns.map(({ texts }) => texts);
     const write = as === "csv" ? csvOf : jsonOf;

@@ -29,6 +29,11 @@ export function sentenceOf(error: unknown): string | undefined {
   return withoutServer(error instanceof Error ? error.message : String(error));
 }
 
+/** The reason for what a plot or a picture leaves out. */
+export function leftOut(why: string): HTMLElement {
+  return h("span", { class: "bad" }, ` · What cannot be read is left out: ${withoutServer(why)}`);
+}
+
 /** The name of the archive in commands. */
 export function commandPath({ source, node }: Pick<Shown, "source" | "node">): string {
   const path = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
