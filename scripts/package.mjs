@@ -91,7 +91,8 @@ const OF_PAGE = [
     /\/src\/page\/(?:calls|dom|text|colours|state|engine\/protocol|views\/(?:view|statistics))\.js$/,
   ],
   ["page-views", /\/src\/page\/(?:virtual-table|views\/(?:values|picture|chunk[\w-]*))\.js$/],
-  ["page-numbers", /\/src\/page\/engine\/(?:numbers|chunk-list)\.js$/],
+  ["page-numbers", /\/src\/page\/engine\/numbers\.js$/],
+  ["page-list", /\/src\/page\/engine\/chunk-list\.js$/],
 ];
 
 /** Classes in the types that no user gets an instance of: members of other classes have their types. */

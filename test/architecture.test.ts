@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_126,
   plan: 2_566,
   queue: 600,
-  page: 5_682,
+  page: 5_654,
   places: 863,
   buckets: 1_474,
 };

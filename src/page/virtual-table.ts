@@ -199,13 +199,7 @@ export class VirtualTable {
       head.addEventListener("click", (event) => this.#choose(row, event.shiftKey));
       const cells =
         block instanceof Error
-          ? [
-              h(
-                "td",
-                { colspan: columns.length, class: "bad", title: block.message },
-                row === order[0] ? block.message : "cannot be read",
-              ),
-            ]
+          ? [h("td", { colspan: columns.length, class: "bad" }, block.message)]
           : columns.map(({ isNumeric }, i) => {
               const text = block?.[i]?.[row % BLOCK];
               return h(

@@ -5,20 +5,8 @@ import { stringifyJson } from "../../format/json.ts";
 import type { DType, TimeUnit } from "../../format/types.ts";
 import { NOT_A_TIME, toJsonValue } from "../../values/values.ts";
 
-/** Milliseconds of a unit as a fraction: times the first number, divided by the second. */
-const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint]>> = {
-  W: [604_800_000n, 1n],
-  D: [86_400_000n, 1n],
-  h: [3_600_000n, 1n],
-  m: [60_000n, 1n],
-  s: [1000n, 1n],
-  ms: [1n, 1n],
-  us: [1n, 1000n],
-  ns: [1n, 1_000_000n],
-  ps: [1n, 1_000_000_000n],
-  fs: [1n, 1_000_000_000_000n],
-  as: [1n, 1_000_000_000_000_000n],
-};
+/** Seconds of a unit. */
+const SECONDS: Partial<Record<TimeUnit, number>> = { W: 604_800, D: 86_400, h: 3600, m: 60, s: 1 };
 /** Decimals of a second in a unit. */
 const DIGITS: Partial<Record<TimeUnit, number>> = { ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 };
 const WORDS: Partial<Record<TimeUnit, string>> = {
@@ -32,8 +20,8 @@ const WORDS: Partial<Record<TimeUnit, string>> = {
   us: "µs",
   generic: "steps",
 };
-/** Last date of JavaScript, in milliseconds from 1970. */
-const LAST_DATE = 8_640_000_000_000_000n;
+/** Last date of JavaScript, in seconds from 1970. */
+const LAST_DATE = 8.64e12;
 /** Most bytes or characters of a cell to show; what is copied is whole. */
 const MOST_LETTERS = 200;
 
@@ -92,18 +80,16 @@ function dateText(count: bigint, unit: TimeUnit): string {
     const year = floorDivide(count, 12n);
     return `${1970n + year}-${String(count - year * 12n + 1n).padStart(2, "0")}`;
   }
-  const fraction = MILLISECONDS[unit];
-  if (fraction === undefined) return `${count} ${WORDS[unit] ?? unit}`;
-  const [times, by] = fraction;
-  const ms = floorDivide(count * times, by);
-  if (ms > LAST_DATE || ms < -LAST_DATE) return `${count} ${WORDS[unit] ?? unit} from 1970`;
-  const iso = new Date(Number(ms)).toISOString();
+  if (!isFixed(unit)) return `${count} ${WORDS[unit] ?? unit}`;
+  const [{ [unit]: each = 1 }, { [unit]: digits = 0 }] = [SECONDS, DIGITS];
+  const parts = 10n ** BigInt(digits);
+  const seconds = floorDivide(count * BigInt(each), parts);
+  if (Math.abs(Number(seconds)) > LAST_DATE) return `${count} ${WORDS[unit] ?? unit} from 1970`;
+  const iso = new Date(1000 * Number(seconds)).toISOString();
   const at = iso.indexOf("T");
   if (unit === "D" || unit === "W") return iso.slice(0, at);
   if (unit === "h" || unit === "m") return iso.slice(0, at + 6);
-  const { [unit]: digits = 0 } = DIGITS;
-  const second = 10n ** BigInt(digits);
-  const below = count - floorDivide(count, second) * second;
+  const below = count - seconds * parts;
   return `${iso.slice(0, at + 9)}${below === 0n ? "" : `.${below.toString().padStart(digits, "0")}`}`;
 }
 
@@ -112,10 +98,13 @@ export function secondsOf(
   value: bigint,
   { unit, scale }: { readonly unit: TimeUnit; readonly scale: number },
 ): number {
-  const fraction = MILLISECONDS[unit];
-  if (value === NOT_A_TIME || fraction === undefined) return Number.NaN;
-  return (Number(value) * scale * Number(fraction[0])) / Number(fraction[1]) / 1000;
+  if (value === NOT_A_TIME || !isFixed(unit)) return Number.NaN;
+  const [{ [unit]: each = 1 }, { [unit]: digits = 0 }] = [SECONDS, DIGITS];
+  return (Number(value) * scale * each) / 10 ** digits;
 }
+
+/** False for months, years and steps, which are not a number of seconds. */
+const isFixed = (unit: TimeUnit): boolean => unit in SECONDS || unit in DIGITS;
 
 function floorDivide(a: bigint, b: bigint): bigint {
   const quotient = a / b;

@@ -50,7 +50,6 @@ async function numbersOf(
 class Lost {
   rows = 0;
   why: string | undefined;
-
   readonly add = (why: string, rows: number): void => {
     this.rows += rows;
     this.why ??= why;
@@ -186,7 +185,7 @@ function isTime(name: string, dtype: DType | undefined, least: number, greatest:
   return isTimeName(name) && isSecond(least) && isSecond(greatest);
 }
 
-/** A plane of an array as numbers, reduced to a screen's size. */
+/** A plane of an array of numbers, reduced to a screen's size. */
 export async function readPicture(
   array: ReadableArray,
   fixed: readonly number[],
@@ -194,12 +193,6 @@ export async function readPicture(
 ): Promise<Picture> {
   const { shape, dtype } = array;
   const [height = 0, width = 0] = shape.slice(-2);
-  if (shape.length < 2 || !isNumeric(dtype))
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "only arrays of numbers with two dimensions and more are pictures",
-      { path: array.path },
-    );
   const [stepY = 1, stepX = 1] = [height, width].map((side) => Math.max(1, Math.ceil(side / MOST_SIDE)));
   if (Math.ceil(height / stepY) * width * dtype.itemSize > MOST_PICTURE)
     throw new SuperchunkError("LIMIT", "this plane is too large to be shown as a picture", {
@@ -223,11 +216,9 @@ export async function readPicture(
       readonly stride: readonly number[];
       readonly shape: readonly number[];
     };
-    const flat = Float64Array.from(plane.data, (value) =>
-      typeof value === "bigint" && dtype.kind === "datetime" ? secondsOf(value, dtype) : Number(value),
-    );
-    const [down = w, aside = 1] = plane.stride;
-    for (let y = 0; y < (plane.shape[0] ?? 0); y++) {
+    const flat = Float64Array.from(plane.data, Number);
+    const [[rows = 0], [down = w, aside = 1]] = [plane.shape, plane.stride];
+    for (let y = 0; y < rows; y++) {
       for (let x = 0; x < w; x++) {
         const value = flat[y * down + x * aside] as number;
         values[(top + y) * w + x] = value;

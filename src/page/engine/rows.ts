@@ -30,7 +30,7 @@ export async function readCells(
       let error: string | undefined;
       const lose = (why: string, rows: number): void => {
         error ??= why;
-        for (const texts of found) texts.push(...Array.from({ length: rows }, () => mark));
+        for (const texts of found) texts.push(...Array<string>(rows).fill(mark));
       };
       const read = async (from: number, to: number): Promise<void> => {
         const cells = await cellsOf(column, { ...request, first: from, end: to }, signal);
@@ -76,9 +76,10 @@ function widthOf(column: Column, { across }: RowsRequest): number {
 
 async function cellsOf(
   column: Column,
-  { first, end, fixed, across, as }: RowsRequest,
+  request: RowsRequest,
   signal: AbortSignal | undefined,
 ): Promise<readonly (readonly string[])[]> {
+  const { first, end, fixed, across, as } = request;
   if (column.kind === "bytes") return bytesCells(column, first, end, signal);
   const { shape, dtype } = column;
   const text = (value: unknown): string =>
@@ -88,7 +89,8 @@ async function cellsOf(
     const data = (value as { readonly data?: Iterable<unknown> }).data ?? [value];
     return [Array.from(data, text).slice(0, 1)];
   }
-  const [from, to] = shape.length === 1 ? [0, 1] : [across[0], Math.min(across[1], shape.at(-1) ?? 0)];
+  const [from] = shape.length === 1 ? [0] : across;
+  const to = from + widthOf(column, request);
   const plane: Selection = [
     ...fixed.slice(0, Math.max(0, shape.length - 2)),
     slice(first, end),

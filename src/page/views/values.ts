@@ -179,7 +179,7 @@ class ValuesView {
     const howToCopy = h(
       "p",
       { class: "note hint" },
-      "Copies the rows in sight, or the chosen ones: click a row number, and Shift-click another for all between them. On the keyboard, Space chooses a row, Shift with the arrow keys more of them, and Escape none.",
+      "Copies the rows in sight, or chosen ones: click a row number, Shift-click another for all between. Keys: Space, Shift with arrow keys, Escape for none.",
     );
     if (wide.length === 0) return [howToCopy];
     const names = wide.map(({ name }) => name).join(", ");
