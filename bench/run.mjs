@@ -21,6 +21,7 @@ const all = {
   mirror: "link/mirror.mjs",
   view: "view/view.mjs",
   page: "view/page.mjs",
+  browsers: "view/browsers.mjs",
   references: "references/references.mjs",
   serve: "serve/serve.mjs",
   blosc2: "blosc2/blosc2.mjs",
