@@ -7,6 +7,7 @@
  */
 import * as fs from "node:fs";
 import { dirname, resolve, sep } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
@@ -228,6 +229,25 @@ export class Folders {
 /** A folder's path with one more part. */
 export function joinPath(folder: string, name: string): string {
   return folder.endsWith(sep) ? folder + name : folder + sep + name;
+}
+
+/** Waits between tries to rename, in milliseconds: 630 together. */
+const WAITS = [10, 20, 40, 80, 160, 320];
+
+/**
+ * Runs a rename. Windows refuses it while any program has one of the files open, and virus scanners and indexers open new files for a
+ * moment. So it is tried again there.
+ */
+export async function renameWhenFree(rename: () => void | Promise<void>): Promise<void> {
+  for (const wait of process.platform === "win32" ? WAITS : []) {
+    try {
+      return await rename();
+    } catch (error) {
+      if (!["EPERM", "EACCES", "EBUSY"].includes(systemCode(error) ?? "")) throw error;
+    }
+    await delay(wait);
+  }
+  return rename();
 }
 
 /** Removes a folder that was made for a file, unless it is used. */

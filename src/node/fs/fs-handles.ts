@@ -46,9 +46,12 @@ export class Handles {
   #turn = 0;
   #endsTurn = false;
 
-  /** `limit` is the number of files kept open, from 0. With `steady` the path of an open file is not checked again. */
+  /**
+   * `limit` is the number of files kept open, from 0. With `steady` the path of an open file is not checked again. Otherwise Windows
+   * keeps none: it refuses to replace a file that any store or process has open.
+   */
   constructor(limit: number, steady = false) {
-    this.#limit = limit;
+    this.#limit = steady || process.platform !== "win32" ? limit : 0;
     this.#isSteady = steady;
   }
 
@@ -390,13 +393,20 @@ export function isHandleShortage(error: unknown): boolean {
   return code === "EMFILE" || code === "ENFILE";
 }
 
+/** Windows answers with the codes of missing permission here too. */
+const OR_OPEN = process.platform === "win32" ? ", and whether another program has the file open" : "";
+
 /** The meaning of each system code, and advice. */
 const MEANINGS: ReadonlyMap<string, readonly [ErrorCode, string]> = new Map([
   ["ENOSPC", ["NO_SPACE", "the storage is full; free space and run it again"]],
   ["EDQUOT", ["NO_SPACE", "the disk quota is used up; free space and run it again"]],
   ["EROFS", ["READ_ONLY", "the file system is mounted read-only"]],
-  ["EACCES", ["READ_ONLY", "permission denied; check owner and mode of the file and its folder"]],
-  ["EPERM", ["READ_ONLY", "not permitted; check owner, mode and attributes of the file and its folder"]],
+  ["EACCES", ["READ_ONLY", `permission denied; check owner and mode of the file and its folder${OR_OPEN}`]],
+  [
+    "EPERM",
+    ["READ_ONLY", `not permitted; check owner, mode and attributes of the file and its folder${OR_OPEN}`],
+  ],
+  ["EBUSY", ["IO", "the system or another program uses it; close it there, and run this again"]],
   ["ENOENT", ["NOT_FOUND", "there is nothing at this path"]],
   ["ENOTDIR", ["CONFLICT", "a part of the path is a file, where a folder is needed"]],
   ["EISDIR", ["CONFLICT", "a folder is in the way"]],

@@ -47,7 +47,7 @@ import { HEAD_FACTS, type HeadJob, type HeadReply, OTHER, readHeads } from "./he
 
 /** Options of a `FileStore`. */
 export interface FileStoreOptions {
-  /** Files kept open for reading, from 0; default 64. */
+  /** Files kept open for reading, from 0; default 64. Windows, which refuses to replace open files, keeps none. */
   readonly maxOpenFiles?: number;
   /**
    * Writes long files past the page cache if the file system allows that: faster, but a read soon after the write goes to the disk. Default

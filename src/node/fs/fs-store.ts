@@ -19,7 +19,7 @@ import type {
   StoreOptions,
   WritableStore,
 } from "../../store/types.ts";
-import { joinPath, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
+import { joinPath, renameWhenFree, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
 import { copyPlain, isAbsence, isHandleShortage, lstat, openPlain, systemCode } from "./fs-handles.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import {
@@ -140,7 +140,7 @@ export class FileStore extends FolderReader implements WritableStore {
       const target = joinPath(parent, name);
       this.handles.dropAll(); // all files under a folder move with it
       try {
-        await fs.promises.rename(source, target);
+        await renameWhenFree(() => fs.promises.rename(source, target));
       } finally {
         this.folders.forget();
       }

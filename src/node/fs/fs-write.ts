@@ -13,7 +13,7 @@ import { encodeIntoPlaces } from "../../codec/encode/encode-kernel.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
-import { type Folders, joinPath, syncAll } from "./fs-folders.ts";
+import { type Folders, joinPath, renameWhenFree, syncAll } from "./fs-folders.ts";
 import { describeFile, isHandleShortage, lacksHardLinks, systemCode } from "./fs-handles.ts";
 
 /**
@@ -435,15 +435,15 @@ async function writeNew(file: number, path: string, publication: Publication): P
 
 async function giveName(temporary: string, target: string, publication: Publication): Promise<void> {
   publication.signal?.throwIfAborted();
-  const replace = () => {
-    checkTarget(publication, target);
-    publication.beforeReplace?.(target);
-    fs.renameSync(temporary, target);
-  };
+  const replace = () =>
+    renameWhenFree(() => {
+      checkTarget(publication, target);
+      publication.beforeReplace?.(target);
+      fs.renameSync(temporary, target);
+    });
   if (publication.ifAbsent === undefined) return replace();
   checkTarget(publication, target);
-  if (!(await linkNew(temporary, target, publication.shown)))
-    await publication.ifAbsent(async () => replace());
+  if (!(await linkNew(temporary, target, publication.shown))) await publication.ifAbsent(replace);
 }
 
 function openNew(path: string, publication: Publication): number {

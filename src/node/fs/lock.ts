@@ -8,7 +8,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { removeFolder, syncFolderNow } from "./fs-folders.ts";
+import { removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, lacksHardLinks, readPlain, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
@@ -66,7 +66,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
       if (text === undefined) continue; // released meanwhile
       const holder = parseHolder(text);
       if (options.breakLock !== true && !isProvenDead(holder)) throw held(path, holder);
-      takeAway(path, text);
+      await takeAway(path, text);
     }
   } catch (error) {
     for (const folder of made) removeFolder(folder);
@@ -191,10 +191,10 @@ function makePlain(path: string, text: string): boolean {
 }
 
 /** Moves an abandoned lock away. If another lock has taken its place meanwhile, puts it back. */
-function takeAway(path: string, text: string): void {
+async function takeAway(path: string, text: string): Promise<void> {
   const aside = join(dirname(path), temporaryName(basename(path)));
   try {
-    fs.renameSync(path, aside);
+    await renameWhenFree(() => fs.renameSync(path, aside));
   } catch (error) {
     if (systemCode(error) === "ENOENT") return; // another writer was faster
     throw error;
