@@ -1,5 +1,5 @@
 /** Options for chunks, compression, places, attributes and values of an array of superchunks. Knows text only. */
-import { resolve } from "node:path";
+import { resolve, sep } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   type ChecksumName,
@@ -113,7 +113,11 @@ export type GivenPlace = string | StoredPlace;
 /** Adds a typed `[NAME=]ADDRESS`; a folder is made absolute. */
 export function collectPlace(text: string, before: readonly GivenPlace[] = []): readonly GivenPlace[] {
   const [, name, prefix] = /^([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)$/.exec(text) ?? [];
-  const addressOf = (place: string): string => (isAddress(place) ? place : `file://${resolve(place)}/`);
+  const addressOf = (place: string): string => {
+    if (isAddress(place)) return place;
+    const path = resolve(place).replaceAll(sep, "/");
+    return `file://${path.replace(/^[a-z]:/i, (drive) => `/${drive.toUpperCase()}`).replace(/\/?$/, "/")}`;
+  };
   const given =
     name === undefined || prefix === undefined ? addressOf(text) : { name, prefix: addressOf(prefix) };
   return [...before, given];

@@ -1,7 +1,7 @@
 /** `create` and `edit` for paths and addresses in buckets: with locks, threads that encode, and maintained Zarr views. */
 
 import * as fs from "node:fs";
-import { dirname, join, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
@@ -18,7 +18,7 @@ import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable, PublishPolicy } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
-import { orWithoutFolders } from "./fs/fs-folders.ts";
+import { keyOf, orWithoutFolders } from "./fs/fs-folders.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
@@ -155,7 +155,7 @@ function locateInHierarchy(path: string): WritableLocation | undefined {
   let root = folder;
   while (dirname(root) !== root && fs.existsSync(join(dirname(root), DOCUMENT))) root = dirname(root);
   if (root === folder) return undefined;
-  return { store: locateTarget(root).store, path: relative(root, folder).split(sep).join("/") };
+  return { store: locateTarget(root).store, path: keyOf(relative(root, folder)) };
 }
 
 /** Settings that follow from the path. The opened object owns the store, which is closed when the lock is released. */

@@ -22,6 +22,7 @@ import {
 } from "../zarr/write/node-document.ts";
 import { bucketStore, parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
+import { keyOf } from "./fs/fs-folders.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
@@ -61,7 +62,7 @@ export async function locateBeside(location: string): Promise<Location> {
   const set = fileAbove(full) ?? setAbove(full) ?? full;
   return {
     store: new FileStore(dirname(set)),
-    path: `${basename(set)}${full.slice(set.length).replaceAll(sep, "/")}`,
+    path: `${basename(set)}${keyOf(full.slice(set.length))}`,
   };
 }
 
@@ -91,7 +92,10 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     if (held !== undefined) return held;
     const file = fileAbove(path);
     if (file !== undefined)
-      return { store: new FileStore(dirname(file)), path: `${basename(file)}${path.slice(file.length)}` };
+      return {
+        store: new FileStore(dirname(file)),
+        path: `${basename(file)}${keyOf(path.slice(file.length))}`,
+      };
     // Node.js replaces bytes that are not UTF-8 by this character, also in typed arguments.
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
@@ -146,7 +150,15 @@ export interface WritableLocation {
 
 /** The start of the locations in an allowed place: an address unchanged, a folder as an absolute `file://` URL. */
 export function addressOf(place: string): string {
-  return isAddress(place) ? place : `file://${resolve(place)}/`;
+  if (isAddress(place)) return place;
+  const path = keyOf(resolve(place)).replace(/^[a-z]:/i, (drive) => `/${drive.toUpperCase()}`);
+  return `file://${path.replace(/\/?$/, "/")}`;
+}
+
+/** The reverse: the path of a folder or a file from its location, which is not encoded. */
+export function pathOf(location: string): string {
+  const path = location.slice("file://".length);
+  return resolve(sep === "/" ? path : path.replace(/^\/(?=[a-z]:)/i, ""));
 }
 
 /**
@@ -365,7 +377,7 @@ function wholeStore(location: string): { readonly store: WritableStore; readonly
   }
   const full = resolve(location);
   const { root } = parse(full);
-  return { store: new FileStore(root), path: relative(root, full).split(sep).join("/") };
+  return { store: new FileStore(root), path: keyOf(relative(root, full)) };
 }
 
 function lockIn(store: WritableStore, root: string): string | undefined {

@@ -1,6 +1,6 @@
 /** `open`, `openArray` and `openTable` for paths and addresses. */
 
-import { dirname, relative, resolve, sep } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
@@ -23,6 +23,7 @@ import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
+import { keyOf } from "./fs/fs-folders.ts";
 import { isFolder } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
@@ -166,7 +167,7 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
   for (; !(await isIcechunk(repository)); repository = dirname(repository))
     // The search ends at the root of the file system.
     if (isBucketAddress(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
-  const inside = relative(repository, location).split(sep).join("/");
+  const inside = keyOf(relative(repository, location));
   const references = await openReferences(repository, { ...options, form: "icechunk" });
   const store = asReadable(references, repository.replace(/\?.*$/s, ""));
   return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
@@ -194,6 +195,5 @@ async function locateAbove(path: string): Promise<Location> {
   }
   const full = resolve(path);
   for (let folder = dirname(full); ; folder = dirname(folder))
-    if (isFolder(folder))
-      return { store: new FileStore(folder), path: relative(folder, full).split(sep).join("/") };
+    if (isFolder(folder)) return { store: new FileStore(folder), path: keyOf(relative(folder, full)) };
 }

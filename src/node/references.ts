@@ -1,6 +1,5 @@
 /** `openReferences` for paths and addresses: kerchunk sets and Icechunk repositories. */
 
-import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../errors.ts";
 import type { ContainerCredentials, ContainerOptions } from "../references/containers/container-reader.ts";
@@ -34,7 +33,7 @@ import {
   REFER_AGAIN,
   type RepositoryOptions,
 } from "./icechunk/icechunk.ts";
-import { closeOnFailure, closing, locateBeside, locateTarget } from "./locate.ts";
+import { closeOnFailure, closing, locateBeside, locateTarget, pathOf } from "./locate.ts";
 
 /** Options of opening references at a path. */
 export interface OpenPathReferencesOptions
@@ -79,7 +78,7 @@ export function openContainer(
 ): ReadableStore {
   const { store, prefix, location } = container;
   if (store !== "local") return openRemoteContainer(container, credentials, options);
-  return new FileStore(resolve((location ?? prefix).slice("file://".length)));
+  return new FileStore(pathOf(location ?? prefix));
 }
 
 async function openIcechunk(

@@ -230,7 +230,7 @@ export async function openHeld(
       if (root === undefined) await store.close?.();
       else {
         const source = root.store.describe(root.path);
-        const node = root.path === "" ? (typed.split("/").at(-1) ?? "") : root.path;
+        const node = root.path === "" ? nameOf(typed) : root.path;
         held.push({ typed, root: root.ownStore(store), source, node });
         if (root.dialect !== "hdf5") throw refuseBlosc2(source);
       }
@@ -400,16 +400,17 @@ export function changedSources(
       allow: options.allow?.flatMap(allowedAddresses),
     });
     const credentials = { ...options.credentials, ...tokens };
-    const stores = new Map<Container, ReadableStore>();
+    const stores = new Map<string, ReadableStore>();
     const changed: string[] = [];
     for (const { location: source, ...guard } of kept.sources) {
-      const container = source.startsWith("file:///")
-        ? HERE
+      const [here] = WHOLE_DISK.exec(source) ?? [];
+      const container = here
+        ? defaultContainer(here)
         : [containers.find(source)].find((each) => each !== undefined && authorized.has(each.name));
       if (container === undefined) continue;
       const store =
-        stores.get(container) ?? openContainer(container, credentials[container.credentials ?? ""]);
-      stores.set(container, store);
+        stores.get(container.prefix) ?? openContainer(container, credentials[container.credentials ?? ""]);
+      stores.set(container.prefix, store);
       const key = source.slice(container.prefix.length);
       const info = await store.stat(key, { signal: options.signal });
       if (info === undefined || !isGuarded(guard, info)) changed.push(source);
@@ -419,8 +420,8 @@ export function changedSources(
   });
 }
 
-/** All files of this machine. */
-const HERE: Container = { name: "here", prefix: "file:///", store: "local" };
+/** The location of all files of this machine, on Windows of one disk. */
+const WHOLE_DISK = /^file:\/\/\/(?:[A-Z]:\/)?/;
 
 function isGuarded(guard: Guard, info: ObjectInfo): boolean {
   try {

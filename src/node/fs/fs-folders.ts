@@ -231,6 +231,11 @@ export function joinPath(folder: string, name: string): string {
   return folder.endsWith(sep) ? folder + name : folder + sep + name;
 }
 
+/** The part of a local path below a folder as a key. */
+export function keyOf(path: string): string {
+  return path.replaceAll(sep, "/");
+}
+
 /** Waits between tries to rename, in milliseconds: 630 together. */
 const WAITS = [10, 20, 40, 80, 160, 320];
 

@@ -291,7 +291,8 @@ export function toLocation(described: string): string {
     return checkLocation(described.replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent));
   if (hasScheme(described)) return checkLocation(described);
   if (described.startsWith("/")) return checkLocation(`file://${described}`);
-  if (/^[A-Za-z]:[\\/]/.test(described)) return checkLocation(`file:///${described.replaceAll("\\", "/")}`);
+  if (/^[a-z]:[\\/]/i.test(described))
+    return checkLocation(`file:///${described[0]?.toUpperCase()}${described.slice(1).replaceAll("\\", "/")}`);
   throw new SuperchunkError(
     "UNSUPPORTED",
     "only objects with an absolute path or a URL can be referenced; this store has neither",
