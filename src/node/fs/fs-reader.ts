@@ -45,6 +45,16 @@ import {
 import { isTemporary } from "./fs-write.ts";
 import { HEAD_FACTS, type HeadJob, type HeadReply, OTHER, readHeads } from "./head-reads.ts";
 
+/**
+ * Names that Windows refuses, or takes for something else: a colon names a stream of another file, `CON` and its like are devices, with
+ * any extension, and a dot or a space at the end is dropped.
+ */
+const NOT_ON_WINDOWS =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
+  /[:*?"<>|\x01-\x1f]|(?:^|\/)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])[ .]*(?:\.|\/|$)|[ .](?:\/|$)/i;
+const NAMES_ON_WINDOWS =
+  'Windows allows none of : * ? " < > | and control characters in names, no dot or space at their end, and no names of devices, such as CON and NUL; give it another name, or use another system';
+
 /** Options of a `FileStore`. */
 export interface FileStoreOptions {
   /** Files kept open for reading, from 0; default 64. Windows, which refuses to replace open files, keeps none. */
@@ -240,14 +250,11 @@ export class FolderReader implements ReadableStore {
     return info.isSymbolicLink() ? this.folders.follow(path, key) : path;
   }
 
-  /** Refuses invalid keys: on Windows also those with a colon, which names a stream of another file. */
+  /** Refuses invalid keys, on Windows also those that it would take for something else. */
   protected checkKey(key: string): void {
     checkKey(key);
-    if (process.platform === "win32" && /[:*?"<>|]/.test(key))
-      throw new SuperchunkError("UNSAFE_PATH", 'Windows allows none of : * ? " < > | in names', {
-        path: this.describe(key),
-        found: key,
-      });
+    if (process.platform === "win32" && NOT_ON_WINDOWS.test(key))
+      throw new SuperchunkError("UNSAFE_PATH", NAMES_ON_WINDOWS, { path: this.describe(key), found: key });
   }
 
   /** The same for a folder; `""` is the root. */

@@ -89,3 +89,25 @@ it("a rename is tried again while another program holds the file, and then fails
   busy.renames = 0;
   expect(fs.readdirSync(store.root)).toEqual(["y"]);
 });
+
+it("a name that Windows takes for something else is refused", async () => {
+  const store = new FileStore(temporaryFolder());
+  for (const key of [
+    "CON",
+    "a/nul/b",
+    "aux.txt",
+    "com1",
+    "LPT².bin",
+    "a.",
+    "b /c",
+    "x:y",
+    "a\tb",
+    "prn .txt",
+  ]) {
+    await expect(store.put(key, Uint8Array.of(1)), key).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    await expect(store.get(key), key).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+  }
+  const keys = ["console", "a/null", ".nul", "com10", "com", "auxiliary.txt", "a.b", "x.con", "a b"];
+  for (const key of keys) await store.put(key, Uint8Array.of(1));
+  expect(fs.readdirSync(store.root)).toHaveLength(keys.length);
+});
