@@ -373,6 +373,7 @@ async function claim(
       throw conflict(
         store.describe(old[0]),
         "the folder has files of an earlier conversion; replace them with {overwrite: true}, or choose another",
+        "overwrite",
       );
     return [];
   }
