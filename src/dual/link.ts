@@ -9,7 +9,6 @@
  * headers and drafts the first document. If the headers disagree, everything is undone before a document is published,
  * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
-
 import type { Archive } from "../archive/kinds/types.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";

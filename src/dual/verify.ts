@@ -230,10 +230,8 @@ export async function verifyLive(
       for (let shard = 0; shard * settings.superchunklen < rows.chunks; shard++) {
         signal?.throwIfAborted();
         const at = store.describe(shards.key(shard));
-        const fault = await findFault(shards, shard, rows);
-        if (fault !== undefined) note("SHARD", fault, at);
-        const risk = fault === undefined ? await findRisk(place, shards, shard, rows) : undefined;
-        if (risk !== undefined) note("SHARD", risk, at, true);
+        const fault = await findFault(place, shards, shard, rows);
+        if (fault !== undefined) note("SHARD", fault.text, at, fault.isHarmless);
       }
     }
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), {})) ?? {};
@@ -263,28 +261,25 @@ export async function verifyLive(
     : findings;
 }
 
-/** Returns what is wrong with a shard. */
-async function findFault(shards: ColumnShards, shard: number, rows: ViewRows): Promise<string | undefined> {
-  const key = shards.key(shard);
-  const found = await shards.inspect(key);
-  if (found === undefined) return "the shard is not there";
-  if (found.shard === undefined) return "its index is damaged";
-  for await (const { slot } of shards.differing(key, found.shard, shards.chunksOf(shard, rows), rows))
-    return `its inner chunk ${slot} is not chunk ${shard * shards.column.facts.capacity + slot} of the array`;
-  return undefined;
-}
-
-/** Returns what another program could do to a shard: anything, on a file system that keeps no modes. */
-async function findRisk(
+/** Returns what is wrong with a shard. Its mode alone harms nothing: some file systems keep none. */
+async function findFault(
   { files }: ShardPlace,
   shards: ColumnShards,
   shard: number,
   rows: ViewRows,
-): Promise<string | undefined> {
-  const found = await files.inspect({ side: "zarr", key: shards.key(shard) });
-  if (found === undefined || (found.mode & WRITE_BITS) === 0) return undefined;
+): Promise<{ readonly text: string; readonly isHarmless?: true } | undefined> {
+  const key = shards.key(shard);
+  const found = await shards.inspect(key);
+  if (found === undefined) return { text: "the shard is not there" };
+  if (found.shard === undefined) return { text: "its index is damaged" };
+  for await (const { slot } of shards.differing(key, found.shard, shards.chunksOf(shard, rows), rows)) {
+    const chunk = shard * shards.column.facts.capacity + slot;
+    return { text: `its inner chunk ${slot} is not chunk ${chunk} of the array` };
+  }
+  const { mode, identity } = found.facts;
+  if ((mode & WRITE_BITS) === 0) return undefined;
   const full = shards.fullSuperchunk(shard, rows);
   const data = full === undefined ? undefined : await files.inspect({ side: "data", key: full });
-  const risk = data?.identity === found.identity ? ", which would destroy the superchunk" : "";
-  return `its mode ${found.mode.toString(8)} lets programs write into it${risk}`;
+  const risk = data?.identity === identity ? ", which would destroy the superchunk" : "";
+  return { text: `its mode ${mode.toString(8)} lets programs write into it${risk}`, isHarmless: true };
 }

@@ -85,9 +85,12 @@ export class ChunkIndex {
     const wanted = kind === "tree-1" ? [...at, 0] : kind === "tree-2" ? at : [numberOf(this.#facts, at)];
     const known = () => this.#parts.findLast(({ low, high }) => isInside(wanted, low, high));
     // Chunks that are read at the same time are mostly neighbours, which one part has.
-    if (this.#reading !== undefined && known() === undefined) await this.#reading.catch(() => undefined);
-    const isLong = known() === undefined && this.#parts.length >= PARTS;
-    const part = isLong ? undefined : (known() ?? (await this.#readPart(wanted)));
+    let part = known();
+    if (part === undefined && this.#reading !== undefined) {
+      await this.#reading.catch(() => undefined);
+      part = known();
+    }
+    if (part === undefined && this.#parts.length < PARTS) part = await this.#readPart(wanted);
     return part === undefined || part.hasGap ? (await this.all()).get(name) : part.chunks.get(name);
   }
 
