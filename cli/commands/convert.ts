@@ -12,7 +12,7 @@ import { allowOption } from "../input/opening.ts";
 import { parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
-const TARGETS: readonly ConvertFormat[] = [
+export const TARGETS: readonly ConvertFormat[] = [
   "zarr",
   "zarr3-transformer",
   "npy",

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
+import { TARGETS } from "../../cli/commands/convert.ts";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { compressBytes } from "../../src/begin.ts";
@@ -62,19 +63,7 @@ test.each(refused)("%j to %s with %j is refused", async (sources, to, options, c
   expect(existsSync(at(to))).toBe(false);
 });
 
-const FORMATS = [
-  "zarr",
-  "zarr3-transformer",
-  "npy",
-  "bloscpack",
-  "bcolz",
-  "blz",
-  "parquet",
-  "arrow",
-  "b2nd",
-] as const;
-
-test.each(FORMATS)("to %s, a source with an unknown codec leaves nothing", async (to) => {
+test.each(TARGETS)("to %s, a source with an unknown codec leaves nothing", async (to) => {
   mkdirSync(at("lzma/x"), { recursive: true });
   const document = { zarr_format: 2, shape: [2], chunks: [2], dtype: "<i4", order: "C", fill_value: 0 };
   const text = JSON.stringify({ ...document, filters: null, compressor: { id: "lzma" } });

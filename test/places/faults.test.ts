@@ -16,6 +16,7 @@ import { type Image, imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sweep } from "../scope.ts";
 import { VolatileStore } from "../store/volatile.ts";
+import { expectOnce } from "../write/acknowledged.ts";
 import { COLD, placesIn, SLOW } from "./prefixed.ts";
 
 const SEEDS = sweep(400, 12);
@@ -398,17 +399,7 @@ class Run {
     const found = await rowsOf(store, placesIn(store));
     expect(text(found.slice(0, base.length))).toBe(text(base));
     const added = found.slice(base.length);
-    expect(new Set(added).size, "rows twice").toBe(added.length);
-    const there = new Set(added);
-    expect(
-      acknowledged.filter((value) => !there.has(value)),
-      "rows lost",
-    ).toEqual([]);
-    const known = new Set(sent.flat());
-    expect(
-      added.filter((value) => !known.has(value)),
-      "rows from nowhere",
-    ).toEqual([]);
+    expectOnce(added, { acknowledged, sent: sent.flat() });
     for (const own of sent) {
       const mine = added.filter((value) => own.includes(value));
       expect(mine).toEqual([...mine].sort((a, b) => a - b));

@@ -14,6 +14,7 @@ import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { COLD, placesIn, SLOW } from "../places/prefixed.ts";
 import { sweep } from "../scope.ts";
+import { expectOnce } from "./acknowledged.ts";
 
 const SEEDS = sweep(600, 6);
 
@@ -168,17 +169,7 @@ async function play(seed: number, places: readonly (typeof COLD)[]): Promise<voi
   const bytes = await archive.getBytes();
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const found = Array.from({ length: bytes.length / itemSize }, (_, i) => view.getInt32(i * itemSize, true));
-  expect(new Set(found).size, "rows twice").toBe(found.length);
-  const there = new Set(found);
-  expect(
-    acknowledged.filter((value) => !there.has(value)),
-    "rows lost",
-  ).toEqual([]);
-  const known = new Set(sent);
-  expect(
-    found.filter((value) => !known.has(value)),
-    "rows from nowhere",
-  ).toEqual([]);
+  expectOnce(found, { acknowledged, sent });
   for (const writer of [1, 2, 3, 4]) {
     const own = found.filter((value) => Math.floor(value / 1000) === writer);
     expect(own, "rows of one writer in their order").toEqual([...own].sort((a, b) => a - b));
