@@ -216,7 +216,7 @@ export interface WritableStore extends ReadableStore {
   writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
   /**
    * Removes the remains of interrupted puts directly in a folder (listings hide them). Only for the holder of the archive's lock: it makes
-   * unfinished puts of others fail.
+   * unfinished puts of others fail. Claims of writers that may be alive stay.
    */
   removeLeftovers?(folder: string, options?: LeftoverOptions): Promise<void>;
 }

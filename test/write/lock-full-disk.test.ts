@@ -6,7 +6,7 @@ import { acquireLock } from "../../src/node/fs/lock.ts";
 import { temporaryFolder } from "../folder.ts";
 
 /** What the file system lacks now. */
-const lacks = vi.hoisted(() => ({ room: false, links: false, handles: false }));
+const lacks = vi.hoisted(() => ({ room: false, links: false, handles: false, temporary: false }));
 
 vi.mock("node:fs", async (load) => {
   const real = await load<typeof fs>();
@@ -24,6 +24,8 @@ vi.mock("node:fs", async (load) => {
     },
     linkSync: (from: string, to: string) => {
       if (lacks.links) throw failure("EPERM");
+      if (lacks.temporary) real.rmSync(from);
+      lacks.temporary = false;
       real.linkSync(from, to);
     },
   };
@@ -52,5 +54,14 @@ test("if no file can be opened, another writer's lock stays", async () => {
   await expect(acquireLock(path)).rejects.toMatchObject({ details: { found: "EMFILE" } });
   lacks.handles = false;
   expect(fs.readFileSync(path, "utf8")).toBe(text);
+  await lock.release();
+});
+
+test("a lock is taken although another process removes its temporary, as what an interrupted write left", async () => {
+  const folder = temporaryFolder();
+  Object.assign(lacks, { room: false, links: false, handles: false, temporary: true });
+  const lock = await acquireLock(join(folder, "lock"));
+  expect(lacks.temporary).toBe(false);
+  expect(fs.readdirSync(folder)).toEqual(["lock"]);
   await lock.release();
 });

@@ -34,7 +34,7 @@ import {
   writeFully,
   writeIntoFile,
 } from "./fs-write.ts";
-import { withLock } from "./lock.ts";
+import { removeUnlessHeld, withLock } from "./lock.ts";
 
 /** Mark of the name under which a writer claims an object. Listings hide such names. */
 const CLAIM = "0".repeat(16);
@@ -206,7 +206,7 @@ export class FileStore extends FolderReader implements WritableStore {
       if (path === undefined) return;
       try {
         for await (const { name } of await fs.promises.opendir(path))
-          if (isTemporary(name, options?.names)) await fs.promises.rm(joinPath(path, name), { force: true });
+          if (isTemporary(name, options?.names)) await removeUnlessHeld(joinPath(path, name));
       } catch (error) {
         if (!isAbsence(error)) throw error; // another process has removed the folder since
       }

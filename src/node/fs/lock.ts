@@ -42,6 +42,8 @@ export interface LockOptions {
   readonly breakLock?: boolean | undefined;
 }
 
+/** Most bytes of a lock. */
+const MAX_LOCK = 4096;
 /** Times to try creating the file while others come and go. */
 const MAX_TRIES = 20;
 
@@ -162,6 +164,8 @@ function makeFile(path: string, text: string): boolean {
     return true;
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
+    // The holder of the lock has just removed the temporary, with what others left.
+    if (isAbsence(error) && (error as NodeJS.ErrnoException).syscall === "link") return false;
     if (!lacksHardLinks(error)) throw error;
     return makePlain(path, text);
   } finally {
@@ -188,6 +192,14 @@ function makePlain(path: string, text: string): boolean {
     fs.closeSync(file);
   }
   return true;
+}
+
+/** Removes a temporary, unless it is a lock, or the temporary of one, whose holder may be alive. */
+export async function removeUnlessHeld(path: string): Promise<void> {
+  const info = fs.lstatSync(path, { throwIfNoEntry: false });
+  const mayBeLock = info?.isFile() === true && info.size <= MAX_LOCK;
+  const holder = mayBeLock ? parseHolder(readText(path) ?? "") : undefined;
+  if (holder === undefined || isProvenDead(holder)) await fs.promises.rm(path, { force: true });
 }
 
 /** Moves an abandoned lock away. If another lock has taken its place meanwhile, puts it back. */

@@ -62,6 +62,27 @@ describe("the file store", () => {
       expect(fs.readdirSync(root).sort()).toEqual([".x.tmp", "x"]);
     }));
 
+  it("removes no claim of a living writer, whose put another one's would replace", () =>
+    withStore(async (store, root) => {
+      const other = new FileStore(root);
+      await store.put("x", one);
+      await store.claim("x", async () => {
+        const names = fs.readdirSync(root).sort();
+        expect(names).toEqual([".x.0000000000000000.tmp", "x"]);
+        fs.writeFileSync(
+          join(root, ".lock.0123456789abcdef.tmp"),
+          fs.readFileSync(join(root, names[0] ?? "")),
+        );
+        await other.removeLeftovers("");
+        expect(fs.readdirSync(root).sort()).toEqual([".lock.0123456789abcdef.tmp", ...names]);
+        const dead = { ...JSON.parse(fs.readFileSync(join(root, names[0] ?? ""), "utf8")), started: "1" };
+        fs.writeFileSync(join(root, ".lock.0123456789abcdef.tmp"), JSON.stringify(dead));
+        await other.removeLeftovers("");
+        expect(fs.readdirSync(root).sort()).toEqual(names);
+      });
+      expect(fs.readdirSync(root)).toEqual(["x"]);
+    }));
+
   it("names a file in the way of a folder, and a folder in the way of a file", () =>
     withStore(async (store, root) => {
       await store.put("x", one);
