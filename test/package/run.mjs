@@ -287,6 +287,34 @@ await check("webpack", async () => {
   checkWorker(path);
 });
 
+await check("esbuild, for Node.js, where no optional package is installed", async () => {
+  const outfile = join(folder, "esbuild", "node.mjs");
+  const contents = `
+    import { createHash } from "node:crypto";
+    import { openTable } from "superchunk/node";
+    const table = await openTable(process.argv[2], { threads: 0 });
+    const columns = {};
+    for (const name of table.names) {
+      const { buffer, byteOffset, byteLength } = (await table.column(name).get()).data;
+      const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+      columns[name] = createHash("sha256").update(bytes).digest("hex");
+    }
+    await table.close();
+    console.log(JSON.stringify(columns));`;
+  const banner =
+    'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
+  await build({
+    stdin: { contents, resolveDir: folder },
+    banner: { js: banner },
+    outfile,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    logLevel: "error",
+  });
+  equal(JSON.parse(run(process.execPath, [outfile, join(archives, table.path)])), truth, "columns");
+});
+
 await check("Cloudflare's Workers, which compile no WebAssembly", async () => {
   const outdir = join(folder, "workers");
   await build({

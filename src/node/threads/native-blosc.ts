@@ -45,7 +45,7 @@ export function loadNativeBlosc(): Promise<NativeBlosc> {
 }
 
 async function load(named: string | undefined): Promise<NativeBlosc> {
-  const koffi = await loadKoffi();
+  const koffi = await importKoffi();
   const names = named === undefined ? (NAMES[process.platform] ?? ["libblosc.so.1", "libblosc.so"]) : [named];
   const failures: string[] = [];
   for (const name of names) {
@@ -60,18 +60,6 @@ async function load(named: string | undefined): Promise<NativeBlosc> {
     `libblosc was asked for, but cannot be loaded (${failures.join("; ")}). Install it (Debian: libblosc1), name its file in SUPERCHUNK_LIBBLOSC, or do without`,
     { field: "blosc", expected: names.join(", "), found: "nothing" },
   );
-}
-
-async function loadKoffi(): Promise<Koffi> {
-  try {
-    return await importKoffi();
-  } catch (cause) {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "libblosc was asked for, but the package koffi, which calls it, is not installed: npm install koffi",
-      { field: "blosc", expected: "koffi", found: "nothing", cause },
-    );
-  }
 }
 
 function bind(library: ReturnType<Koffi["load"]>, name: string): NativeBlosc {
