@@ -114,7 +114,8 @@ function place({ path, chunk }: ErrorDetails): string {
 
 /** The error for an invalid argument or option. */
 export function badArgument(field: string, found: unknown, expected: string): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}, expected ${expected}`, {
+  const shown = String(found).replace("[object Object]", "an object");
+  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${shown}, expected ${expected}`, {
     field,
     expected,
     found,
