@@ -60,10 +60,12 @@ export async function locateBeside(location: string): Promise<Location> {
   if (isRemote(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
   const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
   const set = fileAbove(full) ?? setAbove(full) ?? full;
-  return {
-    store: new FileStore(dirname(set)),
-    path: `${basename(set)}${keyOf(full.slice(set.length))}`,
-  };
+  return besideOf(set, full);
+}
+
+/** `path` in the folder of `file`, which is the path or a file above it. */
+function besideOf(file: string, path: string): Location {
+  return { store: new FileStore(dirname(file)), path: `${basename(file)}${keyOf(path.slice(file.length))}` };
 }
 
 /** The folder of a set of references in Parquet that a local path is, or is in; undefined if there is none. */
@@ -91,11 +93,7 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     const held = inBlosc2Folder(path);
     if (held !== undefined) return held;
     const file = fileAbove(path);
-    if (file !== undefined)
-      return {
-        store: new FileStore(dirname(file)),
-        path: `${basename(file)}${keyOf(path.slice(file.length))}`,
-      };
+    if (file !== undefined) return besideOf(file, path);
     // Node.js replaces bytes that are not UTF-8 by this character, also in typed arguments.
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"

@@ -3,7 +3,6 @@
  * pool closes the gate before it ends its threads, and before the process ends. Must not know what is loaded.
  */
 import { isMainThread, workerData } from "node:worker_threads";
-import { SuperchunkError } from "../../errors.ts";
 
 const CLOSED = 1 << 30;
 /** Most milliseconds to wait for a loading thread, which takes 20, and many times as long on a busy machine. */
@@ -69,18 +68,14 @@ async function loadThroughGate<T>(load: () => Promise<T>): Promise<T> {
 
 export type Koffi = typeof import("koffi")["default"];
 
-/** Loads koffi. Throws `UNSUPPORTED` if it is not installed. */
+/** Loads koffi. Throws if it is not installed or does not run. */
 export async function importKoffi(): Promise<Koffi> {
   return loadThroughGate(async () => {
     // Bundlers leave an import out that they cannot resolve only if it is caught right here.
     try {
       return (await import("koffi")).default;
     } catch (cause) {
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        "libblosc was asked for, but the package koffi, which calls it, is not installed: npm install koffi",
-        { field: "blosc", expected: "koffi", found: "nothing", cause },
-      );
+      throw new Error("the package koffi cannot be loaded", { cause });
     }
   });
 }

@@ -45,7 +45,13 @@ export function loadNativeBlosc(): Promise<NativeBlosc> {
 }
 
 async function load(named: string | undefined): Promise<NativeBlosc> {
-  const koffi = await importKoffi();
+  const koffi = await importKoffi().catch((cause: unknown) => {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "libblosc was asked for, but the package koffi, which calls it, is not installed: npm install koffi",
+      { field: "blosc", expected: "koffi", found: "nothing", cause },
+    );
+  });
   const names = named === undefined ? (NAMES[process.platform] ?? ["libblosc.so.1", "libblosc.so"]) : [named];
   const failures: string[] = [];
   for (const name of names) {
