@@ -45,7 +45,7 @@ const VIEWS = [
   ["table.b2z/price&view=values", CELLS, MOST],
   // Chunks that are made when they are read.
   ["deleted.b2z&view=plot", "[data-counted]", MOST],
-  ["text.b2z/utf8&view=values", ".cells td:text-matches('ü')", 135_000],
+  ["text.b2z/utf8&view=values", ".cells td:text-matches('ü')", 136_500],
   ["text.b2z/vl&view=chunks", "[data-checked]", MOST],
   ["uneven.b2nd&view=picture", "[data-drawn]", 129_000],
   ["bars.h5/big-endian&view=plot", "[data-counted]", MOST],

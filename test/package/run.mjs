@@ -29,7 +29,7 @@ import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
 const MOST_FILES = 150;
-const MOST_BYTES = 3_000_000;
+const MOST_BYTES = 3_050_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..", "..");
