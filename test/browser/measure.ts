@@ -158,8 +158,8 @@ async function frames(browser: Browser): Promise<Figures> {
 }
 
 /**
- * zarrita reads an array through pools with no worker, one and two, in turns. Then the pool alone decodes as much, while the main thread only
- * passes messages on. The processor times of the threads limit how much two workers can gain on two processors.
+ * zarrita reads an array through pools with no worker, one and two, in turns: slices, whose chunks it copies into one result, and single
+ * chunks. Then the pool alone decodes as much, while the main thread only passes messages on. The processor times of the threads limit how much two workers can gain on two processors.
  */
 async function pool(browser: Browser): Promise<Figures> {
   const server = await startPoolServer(bundlePage);
@@ -170,7 +170,8 @@ async function pool(browser: Browser): Promise<Figures> {
     const figures: Record<string, number> = {};
     for (const cname of ["lz4", "zstd"] as const)
       for (const [what, how] of [
-        ["zarrita", "read"],
+        ["zarrita, slices of 16 chunks", "read"],
+        ["zarrita, chunk by chunk", "readChunks"],
         ["pool alone", "decode"],
       ] as const) {
         const run = (workers: number) =>

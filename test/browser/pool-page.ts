@@ -20,6 +20,8 @@ export interface Reading {
 export interface PoolCalls {
   /** Reads `total` bytes of an array with zarrita, in slices; `workers: 0` decodes in the main thread. */
   read(workers: number, total: number, cname?: Compressor): Promise<Reading>;
+  /** The same, chunk by chunk, as a viewer of tiles does: zarrita copies nothing. */
+  readChunks(workers: number, total: number, cname?: Compressor): Promise<Reading>;
   /** Decodes as much through a pool alone: what the pool does while the main thread has nothing else to do. */
   decode(workers: number, total: number, cname: Compressor): Promise<Reading>;
   /** Bytes of the page and its workers while 20 arrays are open and each holds a chunk. */
@@ -101,38 +103,57 @@ async function settle(): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setTimeout(resolve));
 }
 
+/** Reads an array with zarrita through a pool: `readSlice` resolves with the values of the chunks from `first` on. */
+async function readThrough(
+  workers: number,
+  total: number,
+  cname: Compressor | undefined,
+  readSlice: (array: zarr.Array<"float64">, first: number) => Promise<readonly Float64Array[]>,
+): Promise<Reading> {
+  await using pool = createPool({ workers });
+  zarr.registry.set("blosc", async () => pool.Blosc);
+  const nchunks = total / CHUNK;
+  const array = await openArray(nchunks, cname);
+  const expected = [0, 1, 2, 3].map(prices);
+  // The workers have started, and the kernels are compiled.
+  await Promise.all([0, 1, 2, 3].map((i) => array.getChunk([i])));
+  const longTasks: number[] = [];
+  const take = (entries: readonly PerformanceEntry[]): void => {
+    for (const { duration } of entries) longTasks.push(duration);
+  };
+  const observer = new PerformanceObserver((list) => take(list.getEntries()));
+  await settle();
+  performance.mark("pool begins");
+  observer.observe({ type: "longtask" });
+  let [bytes, same, took] = [0, true, 0];
+  for (let first = 0; first < nchunks; first += SLICE) {
+    const start = performance.now();
+    const chunks = await readSlice(array, first);
+    took += performance.now() - start;
+    for (const [i, data] of chunks.entries()) {
+      bytes += data.byteLength;
+      same &&= data[9] === expected[i % 4]?.[9];
+    }
+  }
+  performance.mark("pool ends");
+  await settle();
+  take(observer.takeRecords());
+  observer.disconnect();
+  return { bytes, same, took, longTasks };
+}
+
 if (typeof window !== "undefined")
   window.poolTest = {
-    async read(workers, total, cname) {
-      await using pool = createPool({ workers });
-      zarr.registry.set("blosc", async () => pool.Blosc);
-      const nchunks = total / CHUNK;
-      const array = await openArray(nchunks, cname);
-      const expected = [0, 1, 2, 3].map(prices);
-      // The workers have started, and the kernels are compiled.
-      await Promise.all([0, 1, 2, 3].map((i) => array.getChunk([i])));
-      const longTasks: number[] = [];
-      const take = (entries: readonly PerformanceEntry[]): void => {
-        for (const { duration } of entries) longTasks.push(duration);
-      };
-      const observer = new PerformanceObserver((list) => take(list.getEntries()));
-      await settle();
-      performance.mark("pool begins");
-      observer.observe({ type: "longtask" });
-      let [bytes, same, took] = [0, true, 0];
-      for (let first = 0; first < nchunks; first += SLICE) {
-        const start = performance.now();
+    read: (workers, total, cname) =>
+      readThrough(workers, total, cname, async (array, first) => {
         const { data } = await zarr.get(array, [zarr.slice(first * ITEMS, (first + SLICE) * ITEMS)]);
-        took += performance.now() - start;
-        bytes += data.byteLength;
-        for (let i = 0; i < SLICE; i++) same &&= data[i * ITEMS + 9] === expected[i % 4]?.[9];
-      }
-      performance.mark("pool ends");
-      await settle();
-      take(observer.takeRecords());
-      observer.disconnect();
-      return { bytes, same, took, longTasks };
-    },
+        return Array.from({ length: SLICE }, (_, i) => data.subarray(i * ITEMS, (i + 1) * ITEMS));
+      }),
+    readChunks: (workers, total, cname) =>
+      readThrough(workers, total, cname, async (array, first) => {
+        const chunks = Array.from({ length: SLICE }, (_, i) => array.getChunk([first + i]));
+        return (await Promise.all(chunks)).map(({ data }) => data);
+      }),
     async decode(workers, total, cname) {
       await using pool = createPool({ workers });
       const expected = [0, 1, 2, 3].map((i) => new Uint8Array(prices(i).buffer));
