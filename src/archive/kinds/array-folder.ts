@@ -16,7 +16,7 @@ import type { ChunkSequence } from "../places/sequence.ts";
 import type { ChunkDecoder } from "../read/chunk-fetch.ts";
 import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
 import { NestedArray } from "./column-archives.ts";
-import type { ArrayArchive, OpenOptions } from "./types.ts";
+import type { ArrayArchive, Identity, OpenOptions } from "./types.ts";
 
 /** The two metadata objects, as far as they exist. */
 export interface FolderMetadata {
@@ -141,6 +141,7 @@ export interface ArrayFace {
   readonly dialect: "carray" | "blz-superchunk";
   readonly attrs: JsonObject;
   readonly metadataKeys: readonly string[];
+  readonly identity?: Identity;
   readonly sequence: SequenceMaker;
   /** Makes the sequence of a folder of Python objects, whose sizes the metadata do not give (default: as `sequence`). */
   readonly pickles?: (dataFolder: string) => ChunkSequence;
@@ -178,6 +179,7 @@ function oneColumn(
     decoder: folder.decoder,
     cut: { chunkLength: chunklen },
     clevel: folder.clevel,
+    identity: face.identity,
   };
   return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength: chunklen });
 }

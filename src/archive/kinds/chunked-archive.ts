@@ -242,6 +242,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
       changing: this.dialect === "carray" ? this.path : undefined,
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
       unreadable,
+      identity: this.parts.identity,
     };
     verifying ??= await import("./verify.ts");
     return verifying.verifySequence(context, options);

@@ -8,7 +8,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { sizeOfObjects } from "../../store/key.ts";
+import { joinKey, sizeOfObjects } from "../../store/key.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
@@ -26,7 +26,7 @@ import type {
   TableArchive,
   VerifyReport,
 } from "./types.ts";
-import { findingsOf, isUnfinished, joinReports, UNFINISHED, verifyParts } from "./verify.ts";
+import { findingsOf, isUnfinished, joinReports, UNFINISHED, verifyParts, whileUnchanged } from "./verify.ts";
 
 interface ColumnParts extends StoredParts {
   readonly columns: ReadonlyMap<string, ArrayArchive>;
@@ -271,7 +271,17 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
   readonly arrowBatches: TableArchive["arrowBatches"] = arrowBatches;
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);
+    const columns = [...this.parts.columns.values()];
+    const verify = (): Promise<VerifyReport> => verifyParts(columns, this.nbytes, options);
+    // Each column looks at its own; a column that is checked last must not have been replaced since the first.
+    const keys =
+      this.store.pinsVersions === true ? [] : columns.map(({ path }) => joinKey(path, "meta/storage"));
+    const report = await whileUnchanged(
+      this.store,
+      keys.map((key) => ({ key })),
+      verify,
+      options,
+    );
     const path = this.shownPath;
     const { unfinished = [] } = this.parts;
     const own = this.warnings.map((message): Finding => {

@@ -471,4 +471,12 @@ export interface StoredParts {
   readonly warnings: readonly string[];
   /** Keys of the metadata objects, for `storedBytes`. */
   readonly metadataKeys: readonly string[];
+  /** What `verify` looks at again; undefined if readers notice changes themselves. */
+  readonly identity?: Identity | undefined;
+}
+
+/** The object that another archive in the same place would replace, and its version when it was opened, if that is known. */
+export interface Identity {
+  readonly key: string;
+  readonly version?: string;
 }

@@ -51,6 +51,8 @@ export async function openArrayFolder(
     dialect: layout === "carray" ? "carray" : "blz-superchunk",
     attrs,
     metadataKeys: [joinKey(path, "meta/sizes"), joinKey(path, "meta/storage"), attrsKey],
+    // An append leaves it as it is.
+    identity: { key: joinKey(path, "meta/storage") },
     sequence: (dataFolder, rowBytes) => {
       const nbytes = at(folder.shape, 0) * rowBytes;
       const chunkBytes = folder.chunklen * rowBytes;

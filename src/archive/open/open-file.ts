@@ -42,7 +42,8 @@ export async function openFile(
   const dialect = dialectOf(detectFile(head, path, info.size).dialect);
   const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
   const sequence = await bloscpackSequence(store, file, options.signal);
-  return showFile({ store, key, dialect, sequence, metadata: file.metadata?.value }, options);
+  const { version } = info;
+  return showFile({ store, key, dialect, sequence, metadata: file.metadata?.value, version }, options);
 }
 
 export interface FileParts {
@@ -52,11 +53,13 @@ export interface FileParts {
   readonly sequence: ChunkSequence;
   /** Value of the metadata section, if there is one. */
   readonly metadata: JsonValue | undefined;
+  /** Version that was opened; undefined for what is left of a damaged file. */
+  readonly version?: string;
 }
 
 /** Makes the archive of a file whose chunks and metadata have been found: an array if its metadata describe one. */
 export async function showFile(file: FileParts, options: OpenOptions): Promise<ArrayArchive | BytesArchive> {
-  const { store, key, dialect, sequence } = file;
+  const { store, key, dialect, sequence, version } = file;
   const metadata = metadataObject(file.metadata);
   const parts: ArchiveParts = {
     dialect,
@@ -71,6 +74,7 @@ export async function showFile(file: FileParts, options: OpenOptions): Promise<A
     decoder: options.decoder,
     cut: { chunkBytes: sequence.chunkBytes },
     clevel: undefined,
+    identity: version === undefined ? undefined : { key, version },
   };
   return isNumpy(metadata) ? numpyArray(parts, store.describe(key)) : new PlainBytes(parts);
 }

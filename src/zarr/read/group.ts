@@ -126,9 +126,20 @@ export class GroupArrays extends ZarrGroup {
   }
 
   override async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const reports: VerifyReport[] = [];
-    for (const array of this.#arrays.values()) reports.push(await array.verify(options));
-    return (await import("../../archive/kinds/verify.ts")).joinReports(reports);
+    const [{ joinReports, whileUnchanged }, { identitiesOf }] = await Promise.all([
+      import("../../archive/kinds/verify.ts"),
+      import("./verify.ts"),
+    ]);
+    const arrays = [...this.#arrays.values()];
+    const verifyEach = async (): Promise<VerifyReport> => {
+      const reports: VerifyReport[] = [];
+      for (const array of arrays) reports.push(await array.verify(options));
+      return joinReports(reports);
+    };
+    // Each array looks at its own; one that is checked last must not have been replaced since the first.
+    const documents =
+      this.store.pinsVersions === true ? [] : arrays.flatMap(({ model }) => identitiesOf(model));
+    return whileUnchanged(this.store, documents, verifyEach, options);
   }
 }
 

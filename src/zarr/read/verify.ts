@@ -1,8 +1,10 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 
-import type { Finding, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import type { Finding, Identity, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import { whileUnchanged } from "../../archive/kinds/verify.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
+import { V2_DOCUMENTS } from "../../format/naming.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
@@ -25,8 +27,18 @@ const MOST_PADDED = 1 << 30;
 /** Most bytes of values of variable length at a time, as items. */
 const MOST_VARIABLE = 64 << 20;
 
-/** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts. */
-export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
+/** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts, and `STALE` if the array was replaced. */
+export function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
+  const verify = (): Promise<VerifyReport> => decodeChunks(array, options);
+  return whileUnchanged(array.store, identitiesOf(array.model), verify, options);
+}
+
+/** The documents that another array in the same place would replace. */
+export function identitiesOf({ metadataKeys }: ArrayModel): readonly Identity[] {
+  return metadataKeys.filter((key) => !key.endsWith(V2_DOCUMENTS.attributes)).map((key) => ({ key }));
+}
+
+async function decodeChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
   const { store, model, reading } = array;
   const { cache } = reading;
   const { signal, onProgress } = options;
