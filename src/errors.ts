@@ -106,15 +106,13 @@ export function isSuperchunkError(error: unknown, code?: ErrorCode): error is Su
 }
 
 function place({ path, chunk }: ErrorDetails): string {
-  if (path !== undefined && chunk !== undefined) return `${path}: chunk ${chunk}: `;
-  if (path !== undefined) return `${path}: `;
-  if (chunk !== undefined) return `chunk ${chunk}: `;
-  return "";
+  return `${path === undefined ? "" : `${path}: `}${chunk === undefined ? "" : `chunk ${chunk}: `}`;
 }
 
 /** The error for an invalid argument or option. */
 export function badArgument(field: string, found: unknown, expected: string): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}, expected ${expected}`, {
+  const shown = String(found).replace(/\[object (\w+)]/g, "of type $1") || "empty";
+  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${shown}, expected ${expected}`, {
     field,
     expected,
     found,

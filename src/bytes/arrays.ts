@@ -96,11 +96,14 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
  * `checkOptions` of the stores, which also checks values, for pages that only decode and read.
  */
 export function checkOptionNames(options: object, known: string): void {
-  for (const name of Object.keys(options))
+  for (const [name, value] of Object.entries(options)) {
     if (!known.split(" ").includes(name))
       throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; expected one of ${known}`, {
         field: name,
       });
+    if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
+      throw badArgument(name, value, "a number of bytes");
+  }
 }
 
 /** The options of reading values, and of decoding a chunk. */

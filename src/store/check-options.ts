@@ -1,11 +1,12 @@
 /** The options of a call: unknown names and wrong types are refused by name. Separate, because pages that only read do not need it. */
 import { badArgument, SuperchunkError } from "../errors.ts";
 
-/** Options that are true or false, and those that are numbers of 0 or more, in every call that has them. */
+/** Options that are true or false, numbers of 0 or more, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
   "breakLock concat directMemory immutable looksAtAll overwrite portable readOnly recode resume skipFailed verify writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
+const LISTS = /* @__PURE__ */ words("add allow places");
 
 /**
  * Refuses options that are not among `known`, names separated by spaces, and values of another type: without types, a slip would pass.
@@ -20,6 +21,9 @@ export function checkOptions(options: unknown, known: string): void {
       throw badArgument(name, value, "true or false");
     if (COUNTS.includes(name) && !(typeof value === "number" && value >= 0))
       throw badArgument(name, value, "a number of 0 or more");
+    const isText = (each: unknown): boolean => typeof (Object(each).prefix ?? each) === "string";
+    if (LISTS.includes(name) && !(Array.isArray(value) && value.every(isText)))
+      throw badArgument(name, value, "a list of paths or addresses");
     if (name === "signal" && typeof value?.throwIfAborted !== "function")
       throw badArgument(name, value, "an AbortSignal");
     if (/^on[A-Z]/.test(name) && typeof value !== "function") throw badArgument(name, value, "a function");
@@ -30,9 +34,40 @@ function words(text: string): string[] {
   return text.split(" ");
 }
 
+/** Names that numpy, zarr, h5py, bcolz and Blosc give to an option. */
+const SYNONYMS: Readonly<Record<string, string>> = {
+  compressor:
+    "bitshuffle blosc clevel cname codec complevel compression compressionlevel compressionopts compressors cparams filters level shuffle",
+  codecs: "codec compressors filters",
+  chunkLength: "chunklen chunks chunksize",
+  chunkShape: "chunks chunksize",
+  shardShape: "shards",
+  shardSize: "shards",
+  chunksPerShard: "chunks shards",
+  superchunkLength: "superchunklen",
+  expectedLength: "expectedlen expectedrows",
+  fillValue: "default dflt",
+  attrs: "metadata userattrs",
+  columns: "fields names usecols",
+  data: "array obj values",
+  dimensionNames: "dims",
+  shape: "length",
+  kind: "as",
+  to: "as format",
+  format: "to zarrformat",
+  readOnly: "mode",
+  overwrite: "force mode",
+  places: "rootdirs",
+  threads: "nthreads numthreads",
+};
 function unknownOption(name: string, found: unknown, known: readonly string[]): SuperchunkError {
-  const start = name.slice(0, 3).toLowerCase();
-  const near = known.filter((each) => each.toLowerCase().startsWith(start));
-  const advice = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `expected ${known.join(", ")}`;
+  const plain = name.toLowerCase().replaceAll("_", "");
+  const same = known.filter(
+    (each) => each.toLowerCase() === plain || words(SYNONYMS[each] ?? "").includes(plain),
+  );
+  const near =
+    same.length > 0 ? same : known.filter((each) => each.toLowerCase().startsWith(plain.slice(0, 3)));
+  const meant = near.join(" or ").replace("compressor", "compressor: { cname, clevel, shuffle }");
+  const advice = meant === "" ? `expected ${known.join(", ")}` : `did you mean ${meant}?`;
   return new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; ${advice}`, { field: name, found });
 }

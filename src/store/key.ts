@@ -3,7 +3,7 @@
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "./pool.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
@@ -18,6 +18,7 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
  * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
  */
 export function checkKey(key: string): void {
+  if (typeof key !== "string") throw badArgument("the key", key, "a path in the store");
   if (key === "" || !isPlainPath(key))
     throw new SuperchunkError(
       "UNSAFE_PATH",

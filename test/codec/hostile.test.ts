@@ -310,6 +310,15 @@ describe("what the caller expects", () => {
     expect(decodeSync(chunk, { maxNbytes: 5 }).length).toBe(5);
   });
 
+  test.each([
+    [{ maxNbytes: { bytes: 9 } }, "maxNbytes is of type Object, expected a number of bytes"],
+    [{ expectedNbytes: "9" }, "expectedNbytes is 9, expected a number of bytes"],
+    [{ out: {} }, "out is of Object, expected a Uint8Array"],
+  ])("an option of another type is refused, not ignored: %o", (options, message) => {
+    const error = errorOf(() => decodeSync(chunk, options as never));
+    expect(error).toMatchObject({ code: "BAD_ARGUMENT", message: expect.stringContaining(message) });
+  });
+
   test("an out that is too short is BAD_ARGUMENT", () => {
     expect(errorOf(() => decodeSync(chunk, { out: new Uint8Array(4) }))).toMatchObject({
       code: "BAD_ARGUMENT",

@@ -214,6 +214,11 @@ test("open, edit and convert refuse an unknown option, and a value of another ty
   expect(existsSync(destination)).toBe(false);
 });
 
+test("a key that is not text is refused by name", async () => {
+  const opening = openArrayIn(new MemoryStore(), { column: "a" } as never);
+  await expect(opening).rejects.toThrow("the key is of type Object, expected a path in the store");
+});
+
 test("openArray accepts numpy's unambiguous names, and says which dtype was meant", async () => {
   const store = new MemoryStore();
   await (await create(store, "a", { dtype: "double", data: [1, 2] })).close();

@@ -5,7 +5,7 @@
  * Only one block at a time is in a kernel's memory. This keeps it small (and in the processor's cache)
  * however large a chunk is.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, checkBytes } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import {
   type BlockBytes,
@@ -227,7 +227,7 @@ function decodeInto(
 /** The beginning of the caller's `out`, or a new array. @throws BAD_ARGUMENT if `out` is too short */
 export function outputOf(given: Uint8Array | undefined, length: number): Uint8Array {
   if (given === undefined) return new Uint8Array(length);
-  if (given.length < length) {
+  if (checkBytes("out", given).length < length) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `out has ${given.length} bytes, but ${length} are to be decoded to it`,

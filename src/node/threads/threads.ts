@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-fetch.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { badArgument, SuperchunkError } from "../../errors.ts";
+import { badArgument } from "../../errors.ts";
 import type { ShardWriter } from "../../zarr/write/write-settings.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { resultMemory } from "./result-memory.ts";
@@ -62,11 +62,8 @@ export function threadsOf(options: ThreadOptions = {}): Threads {
 export function bloscOf(options: ThreadOptions = {}): BloscChoice {
   const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
   if (choice === "wasm" || choice === "native") return choice;
-  throw new SuperchunkError("BAD_ARGUMENT", `blosc is ${choice}, expected wasm or native`, {
-    field: "blosc",
-    expected: "wasm, native",
-    found: choice,
-  });
+  const advice = typeof choice === "object" ? "; compressor takes cname, clevel and shuffle" : "";
+  throw badArgument("blosc", choice, `wasm or native${advice}`);
 }
 
 /** The pool for the options; undefined if there are no other threads. Throws `BAD_ARGUMENT`. */

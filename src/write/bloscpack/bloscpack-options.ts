@@ -5,7 +5,7 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import type { ChunkEncoder, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, CHECKSUM_NAMES } from "../../format/header.ts";
 import type { ChecksumName, DType, JsonInput } from "../../format/types.ts";
 import type { Reserve } from "../layout/settings.ts";
@@ -119,33 +119,20 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
   const given = wish ?? DEFAULT_FACTOR;
   if (typeof given === "number") return checkWhole(field, given, 0, Number.MAX_SAFE_INTEGER);
   const factor = /^(\d+)x$/.exec(given)?.[1];
-  if (factor === undefined)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${field} is ${JSON.stringify(given)}; expected a count, or a factor such as "10x"`,
-      { field, expected: 'a count, or "10x"', found: given },
-    );
+  if (factor === undefined) throw badArgument(field, given, 'a count, or a factor such as "10x"');
   return checkWhole(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
 }
 
 /** Checks for an integer in a range. Throws `BAD_ARGUMENT`. */
 export function checkWhole(field: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${field} is ${value}; expected an integer from ${least} to ${most}`,
-    { field, expected: `${least} to ${most}`, found: value },
-  );
+  throw badArgument(field, value, `an integer from ${least} to ${most}`);
 }
 
 /** Checks a checksum's name. Throws `BAD_ARGUMENT`. */
 export function checkChecksum(field: string, name: ChecksumName): ChecksumName {
   if (CHECKSUM_NAMES.includes(name)) return name;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${field} is ${JSON.stringify(name)}; expected one of ${CHECKSUM_NAMES.join(", ")}`,
-    { field, expected: CHECKSUM_NAMES, found: name },
-  );
+  throw badArgument(field, name, `one of ${CHECKSUM_NAMES.join(", ")}`);
 }
 
 /** Encoding options, completed with bloscpack's defaults. */
