@@ -1,5 +1,4 @@
 /** Options for chunks, compression, places, attributes and values of an array of superchunks. Knows text only. */
-import { resolve, sep } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   type ChecksumName,
@@ -16,7 +15,7 @@ import {
 import type { PublishPolicy } from "../../src/node/index.ts";
 import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
-import { isAddress, parseCount } from "./units.ts";
+import { parseCount } from "./units.ts";
 
 /** The options; a member is absent if the user did not set it. */
 export interface CutFlags extends Omit<BloscFlags, "typesize"> {
@@ -110,17 +109,10 @@ export function parsePublish(text: string): PublishPolicy {
 /** An address, with or without a name. */
 export type GivenPlace = string | StoredPlace;
 
-/** Adds a typed `[NAME=]ADDRESS`; a folder is made absolute. */
+/** Adds a typed `[NAME=]ADDRESS`, or the path of a folder. */
 export function collectPlace(text: string, before: readonly GivenPlace[] = []): readonly GivenPlace[] {
   const [, name, prefix] = /^([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)$/.exec(text) ?? [];
-  const addressOf = (place: string): string => {
-    if (isAddress(place)) return place;
-    const path = resolve(place).replaceAll(sep, "/");
-    return `file://${path.replace(/^[a-z]:/i, (drive) => `/${drive.toUpperCase()}`).replace(/\/?$/, "/")}`;
-  };
-  const given =
-    name === undefined || prefix === undefined ? addressOf(text) : { name, prefix: addressOf(prefix) };
-  return [...before, given];
+  return [...before, name === undefined || prefix === undefined ? text : { name, prefix }];
 }
 
 export function addressIn(place: GivenPlace): string {

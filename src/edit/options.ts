@@ -2,7 +2,7 @@
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
-import type { OpenPlace } from "../places/placed-store.ts";
+import type { PlaceOpening } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
@@ -17,6 +17,7 @@ import type { WriteSettings } from "../zarr/write/write-settings.ts";
 export interface EditOptions
   extends StoreOptions,
     Pick<WriteOptions, "modify" | "mirror" | "ownPlaces">,
+    PlaceOpening,
     Omit<WriteSettings, "encoder">,
     ReadSettings,
     PlaceAccess {
@@ -33,8 +34,6 @@ export interface EditOptions
    * (default false). Only `append`, `flush` and `close` are available; each commit takes the lock by itself.
    */
   readonly shared?: boolean | SharedOptions | undefined;
-  /** Opens the places of an array of superchunks; default: those that `containers` and `allow` permit, as in `open`. */
-  readonly openPlace?: OpenPlace | undefined;
   /** Takes no lock and writes nothing (default false). Only methods that plan or read work. */
   readonly readOnly?: boolean | undefined;
 }
@@ -86,7 +85,7 @@ export interface CreateOptions
   /** `blz`: keeps the folder as a Zarr v3 array as well (default false). */
   readonly zarr?: boolean | undefined;
   /**
-   * `blz`: folders (`file:`, `s3:`, `gs:`, `az:`) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
+   * `blz`: folders (`file:`, `s3:`, `gs:`, `az:`; in Node.js also paths) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
    * with `allow`; here they are permitted.
    */
   readonly places?: readonly (string | StoredPlace)[] | undefined;
@@ -98,4 +97,4 @@ export interface CreateOptions
 
 /** The options of `create` and `edit`, with those for paths. */
 export const OPTIONS =
-  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite ownPlaces placeBy places publish readOnly redirects reserve shape shardShape shardWriter shared signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr";
+  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite ownPlaces placeAddress placeBy places publish readOnly redirects reserve shape shardShape shardWriter shared signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr";

@@ -1,6 +1,6 @@
 /** `convert`, `planConversion` and `repairArray` for paths and addresses. */
-import { realpath, rmdir } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { rmdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Archive } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
@@ -27,6 +27,7 @@ import {
   locateTarget,
   type Membership,
   nameOf,
+  realLocation,
   refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";
@@ -213,18 +214,6 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
   } catch (error) {
     await store.close?.();
     throw error;
-  }
-}
-
-/** The absolute path without symbolic links, also of a path that does not exist yet; an address without its settings. */
-async function realLocation(path: string): Promise<string> {
-  if (isAddress(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
-  const full = resolve(path);
-  try {
-    return await realpath(full);
-  } catch {
-    const parent = dirname(full);
-    return parent === full ? full : join(await realLocation(parent), basename(full));
   }
 }
 

@@ -28,9 +28,10 @@ import {
   isBucketAddress,
   locateTarget,
   refuseEmptyPath,
+  refuseInside,
   type WritableLocation,
 } from "./locate.ts";
-import { accessOf } from "./open.ts";
+import { accessOf, placeOpener } from "./open.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options for arrays whose folder is kept as a Zarr array as well (`zarr` of {@link create}). */
@@ -106,16 +107,13 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   // Rows of a stream are flushed often enough by themselves.
   const publish =
     options.data === undefined ? options.publish : options.publish === "full" ? "full" : "flush";
-  const places = options.places?.map((place) =>
-    typeof place === "string" ? addressOf(place) : { ...place, prefix: addressOf(place.prefix) },
-  );
-  const addresses = places?.map((place) => (typeof place === "string" ? place : place.prefix)) ?? [];
+  const addresses = (options.places ?? []).map((place) => (typeof place === "string" ? place : place.prefix));
   const allow = [...(options.allow ?? []), ...addresses];
   const settled = await settle(path, location, { ...options, allow, publish }, options.format ?? "blz");
   return orWithoutFolders(isFile || isBucketAddress(path) ? undefined : path, () =>
     closeOnFailure(
       location.store,
-      createIn(location.store, location.path, { ...options, ...settled, places, publish: options.publish }),
+      createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),
     ),
   );
 }
@@ -181,8 +179,14 @@ async function settle(
         name === undefined
           ? Promise.resolve(undefined)
           : acquireLock(resolve(path, key === "" ? "." : "..", name), options)));
+  const openPlace = options.openPlace ?? placeOpener(options);
   return {
     ...accessOf(options),
+    placeAddress: options.placeAddress ?? addressOf,
+    openPlace: async (place, isNamed) => {
+      if (isNamed) await refuseInside(place, path);
+      return openPlace(place, isNamed);
+    },
     encoder: options.encoder ?? encoderOf(options),
     shared: options.shared && {
       ...(options.shared === true ? {} : options.shared),

@@ -9,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { HELD_ENDS } from "../format/naming.ts";
+import type { StoredPlace } from "../places/declared.ts";
 import { HttpStore } from "../store/http.ts";
 import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
@@ -157,6 +158,42 @@ export function addressOf(place: string): string {
 export function pathOf(location: string): string {
   const path = location.slice("file://".length);
   return resolve(sep === "/" ? path : path.replace(/^\/(?=[a-z]:)/i, ""));
+}
+
+/** The absolute path without symbolic links, also of a path that does not exist yet; an address without its settings. */
+export async function realLocation(path: string): Promise<string> {
+  if (isAddress(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
+  const full = resolve(path);
+  try {
+    return await realpath(full);
+  } catch {
+    const parent = dirname(full);
+    return parent === full ? full : join(await realLocation(parent), basename(full));
+  }
+}
+
+/** Refuses a new place in the folder of an array: the one at `root`, or another, whose clean-up would take it for its own. Throws `BAD_ARGUMENT`. */
+export async function refuseInside({ name, prefix }: StoredPlace, root: string): Promise<void> {
+  if (isRemote(prefix) && !isBucketAddress(prefix)) return;
+  const home = wholeStore(await realLocation(root));
+  const { store, path } = wholeStore(await realLocation(isRemote(prefix) ? prefix : pathOf(prefix)));
+  try {
+    const own = home.store.describe(home.path);
+    for (let folder = path; folder !== ""; { folder } = splitKey(folder)) {
+      const above = store.describe(folder);
+      const files = ["meta/storage", "meta/sizes", "__rootdirs__"].map((file) =>
+        store.stat(`${folder}/${file}`),
+      );
+      if (above !== own && (await Promise.all(files)).every((found) => found === undefined)) continue;
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the place "${name}" (${prefix}) is in the folder of ${above === own ? "the array itself" : `the array ${above}`}; give a folder outside of it`,
+        { path: root, field: "place", expected: "a folder outside of arrays", found: prefix },
+      );
+    }
+  } finally {
+    for (const each of [store, home.store]) await each.close?.();
+  }
 }
 
 /**

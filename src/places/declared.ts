@@ -87,13 +87,14 @@ export function checkPlacing(placing: Placing): Placing {
 export function givenPlaces(
   given: readonly (string | StoredPlace)[],
   known: readonly StoredPlace[] = [],
+  addressOf: (place: string) => string = (place) => place,
 ): StoredPlace[] {
   const names = new Set([...known, ...given].map((each) => (typeof each === "string" ? "" : each.name)));
   let next = 1;
   return given.map((each) => {
-    if (typeof each !== "string") return { name: each.name, prefix: prefixOf(each.prefix) };
+    if (typeof each !== "string") return { name: each.name, prefix: prefixOf(addressOf(each.prefix)) };
     while (names.has(`place${next}`)) next++;
-    return { name: `place${next++}`, prefix: prefixOf(each) };
+    return { name: `place${next++}`, prefix: prefixOf(addressOf(each)) };
   });
 }
 

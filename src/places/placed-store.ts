@@ -31,6 +31,14 @@ import type { Placing, StoredPlace } from "./declared.ts";
  */
 export type OpenPlace = (place: StoredPlace, isNamed: boolean) => ReadableStore | Promise<ReadableStore>;
 
+/** How a writer reaches places. */
+export interface PlaceOpening {
+  /** Opens the places that hold superchunks outside the array's folder; default: those that `containers` and `allow` permit, as in `open`. */
+  readonly openPlace?: OpenPlace | undefined;
+  /** Makes the address of a place that is given as a path (default in Node.js: its `file://` URL; elsewhere places are addresses). */
+  readonly placeAddress?: ((place: string) => string) | undefined;
+}
+
 /** What determines the keys of an array's superchunks. */
 export interface PlacedArray {
   /** Key of the array's folder. */

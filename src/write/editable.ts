@@ -130,7 +130,7 @@ export interface Moved {
 
 /** Changes to an array's places. */
 export interface PlaceChanges {
-  /** New places: addresses of folders (`file:`, `http(s):`, `s3:`, `gs:`, `az:`), with or without names. */
+  /** New places: addresses of folders (`file:`, `http(s):`, `s3:`, `gs:`, `az:`; in Node.js also paths), with or without names. */
   readonly add?: readonly (string | StoredPlace)[] | undefined;
   /** Names of places without superchunks. */
   readonly remove?: readonly string[] | undefined;

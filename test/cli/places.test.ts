@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { open, openArray } from "../../src/node/index.ts";
+import { create, edit, open, openArray } from "../../src/node/index.ts";
 import { commandsIn, readExamples, runCommand } from "../examples.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
@@ -547,4 +547,54 @@ test("a copied folder is read but never written; a moved folder stays the owner 
   });
   expect((await append(other)).code).toBe(0);
   expect((await runCli(["verify", other, "--allow", cold])).code).toBe(0);
+});
+
+test("changePlaces takes paths, as create does", async () => {
+  const { root, cold, folder } = await spread();
+  const more = join(folder, "more");
+  const array = await edit(root, { allow: [cold, more] });
+  await array.changePlaces({ add: [{ name: "more", prefix: more }] });
+  await expect(array.changePlaces({ add: more } as never)).rejects.toThrow("expected a list of paths");
+  const places = await array.places();
+  await array.close();
+  expect(places.map(({ name, prefix }) => [name, prefix])).toEqual([
+    ["data", undefined],
+    ["cold", `file://${cold}/`],
+    ["more", `file://${more}/`],
+  ]);
+  expect(readdirSync(more)).toHaveLength(1);
+  expect(await valuesOf(root, [cold])).toEqual([...ramp(100)]);
+});
+
+test("a place in the folder of an array, its own or another, is refused, and nothing is made", async () => {
+  const { root, cold, folder } = await spread();
+  symlinkSync(root, join(folder, "link"));
+  const before = readdirSync(folder, { recursive: true });
+  const refusals: [string, RegExp][] = [
+    [root, /in the folder of the array .*array; give a folder outside of it/],
+    [join(root, "data", "deep"), /in the folder of the array .*array;/],
+    [join(folder, "link", "below"), /in the folder of the array .*array;/],
+    [join(folder, "new", "below"), /in the folder of the array itself; give a folder outside of it/],
+  ];
+  for (const [place, message] of refusals) {
+    const made = create(join(folder, "new"), { dtype: "<i4", data: [1], places: [place] });
+    await expect(made).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      message: expect.stringMatching(message),
+    });
+  }
+  const own = join(root, "more");
+  const added = await runCli(["place", root, "--allow", cold, "--add", own]);
+  expect(added).toMatchObject({ code: 2, err: expect.stringContaining("in the folder of the array itself") });
+  expect(readdirSync(folder, { recursive: true })).toEqual(before);
+  expect(await valuesOf(root, [cold])).toEqual([...ramp(100)]);
+});
+
+test("a place in a bucket is refused in the prefix of an array", async () => {
+  const address = `s3://${s3.bucket}/nested`;
+  await (await create(address, { dtype: "<i4", data: [1] })).close();
+  const inside = create(join(temporaryFolder(), "a"), { dtype: "<i4", places: [`${address}/data/more`] });
+  await expect(inside).rejects.toThrow(`in the folder of the array ${address}; give a folder outside of it`);
+  const own = create(`s3://${s3.bucket}/other`, { dtype: "<i4", places: [`s3://${s3.bucket}/other/more`] });
+  await expect(own).rejects.toThrow("in the folder of the array itself");
 });

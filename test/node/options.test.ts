@@ -105,6 +105,7 @@ const EDIT: Names<EditPathOptions & CreatePathOptions> = {
   optimize: 0,
   overwrite: 0,
   ownPlaces: 0,
+  placeAddress: 0,
   placeBy: 0,
   places: 0,
   publish: 0,

@@ -9,7 +9,8 @@ import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../form
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
 import { clearPlaceOf, hasMark, openAllPlaces, putMark } from "../../places/open-places.ts";
-import { type OpenPlace, type PlacedKey, PlacedStore } from "../../places/placed-store.ts";
+import { type PlacedKey, PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
+import { checkOptions } from "../../store/check-options.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
@@ -287,14 +288,16 @@ async function chooseHolders(
  */
 export async function changePlaces(
   writer: ArrayWriter,
-  { add: given = [], remove = [], rule }: PlaceChanges,
-  openPlace: OpenPlace | undefined,
+  changes: PlaceChanges,
+  { openPlace, placeAddress }: PlaceOpening,
 ): Promise<void> {
+  checkOptions(changes, "add remove rule");
+  const { add: given = [], remove = [], rule } = changes;
   const { settings, root, committed } = writer;
   const { placing } = settings;
   const { layout } = committed;
   for (const name of remove) refuseUsed(root, layout, placeNamed(placing, name)?.name);
-  const add = givenPlaces(given, placing.places);
+  const add = givenPlaces(given, placing.places, placeAddress);
   const places = [...placing.places.filter(({ name }) => !remove.includes(name)), ...add];
   const changed = {
     ...settings,

@@ -27,7 +27,7 @@ import {
   type StoredPlace,
 } from "../../places/declared.ts";
 import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
-import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
+import { PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { givenShape } from "../editable.ts";
@@ -55,7 +55,7 @@ export interface WriterLock {
 }
 
 /** How an array is opened for writing. */
-export interface WriteOptions {
+export interface WriteOptions extends PlaceOpening {
   /** Encodes chunks, or chooses an encoder for a compressor; default: in the calling thread. */
   readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
@@ -72,8 +72,6 @@ export interface WriteOptions {
   readonly readOnly?: boolean | undefined;
   /** Keeps arrays created with `zarr` as Zarr arrays; without it they are opened for reading only. */
   readonly mirror?: MirrorMaker | undefined;
-  /** Opens the places that hold superchunks outside the array's folder. */
-  readonly openPlace?: OpenPlace | undefined;
   /** Transfers places owned by another folder to this one (default false: `CONFLICT`). The other folder must not be written any more. */
   readonly ownPlaces?: boolean | undefined;
 }
@@ -174,7 +172,7 @@ export function settleArray(
     revision: 0,
     zarr: options.zarr === true,
     placing: checkPlacing({
-      places: givenPlaces(options.places ?? []),
+      places: givenPlaces(options.places ?? [], [], options.placeAddress),
       rule: options.placeBy ?? NO_PLACES.rule,
     }),
   };
@@ -310,10 +308,10 @@ function writableOf(
   writer: ArrayWriter,
   attrs: JsonObject,
   lock: WriterLock | undefined,
-  { mirror, openPlace }: Pick<WriteOptions, "mirror" | "openPlace">,
+  { mirror, openPlace, placeAddress }: Pick<WriteOptions, "mirror" | keyof PlaceOpening>,
 ): WritableArray {
   const closing = closingLock(lock, () => writer.root.placed?.closePlaces());
-  return new WritableArray(writer, attrs, { lock: closing, mirror, openPlace });
+  return new WritableArray(writer, attrs, { lock: closing, mirror, openPlace, placeAddress });
 }
 
 /** A lock that closes something else before it is released. */

@@ -11,7 +11,7 @@ import { readGeneration } from "../../archive/places/layout-files.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
-import type { OpenPlace } from "../../places/placed-store.ts";
+import type { PlaceOpening } from "../../places/placed-store.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { Extent, Selected, Selection } from "../../values/selection.ts";
 import {
@@ -50,11 +50,10 @@ import { planSetting, ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();
 
-export interface OpenedFor {
+export interface OpenedFor extends PlaceOpening {
   readonly lock?: { release(): Promise<void> } | undefined;
   readonly isReadOnly?: boolean;
   readonly mirror?: MirrorMaker | undefined;
-  readonly openPlace?: OpenPlace | undefined;
 }
 
 export class WritableArray extends Editable {
@@ -74,12 +73,12 @@ export class WritableArray extends Editable {
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
   readonly #isReadOnly: boolean;
   readonly #mirror: MirrorMaker | undefined;
-  readonly #openPlace: OpenPlace | undefined;
+  readonly #places: PlaceOpening;
 
   constructor(
     writer: ArrayWriter,
     attrs: JsonObject,
-    { lock, isReadOnly = false, mirror, openPlace }: OpenedFor,
+    { lock, isReadOnly = false, mirror, ...places }: OpenedFor,
   ) {
     super();
     this.#writer = writer;
@@ -87,7 +86,7 @@ export class WritableArray extends Editable {
     this.#lock = lock;
     this.#isReadOnly = isReadOnly;
     this.#mirror = mirror;
-    this.#openPlace = openPlace;
+    this.#places = places;
     this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
     this.#joined = new JoinedRows(this.#line, (rows) => this.#append(rows));
   }
@@ -302,7 +301,7 @@ export class WritableArray extends Editable {
   }
 
   override changePlaces(changes: PlaceChanges): Promise<void> {
-    return this.#onCommit((writer) => changePlaces(writer, changes, this.#openPlace));
+    return this.#onCommit((writer) => changePlaces(writer, changes, this.#places));
   }
 
   override moveSuperchunks(to: string, choice: MoveChoice = {}, options: LongOptions = {}): Promise<Moved> {
