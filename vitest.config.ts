@@ -49,6 +49,7 @@ export default defineConfig(({ mode }) => {
   const common = {
     expect: { requireAssertions: true },
     env: { SUPERCHUNK_TESTS: scope },
+    setupFiles: ["test/equality.ts"],
     // No test is timed: these only end what hangs, also on busy processors and a disk that takes long to sync.
     testTimeout: scope === "all" ? 600_000 : 180_000,
     hookTimeout: 180_000,
