@@ -1,8 +1,8 @@
-import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
+import type { WritableStore } from "../../store/types.ts";
 import { assertApart } from "../../write/layout/columns.ts";
 import {
   type ConvertOptions,
@@ -17,15 +17,16 @@ import {
 } from "../pipeline.ts";
 import { refuseColumns } from "../plan/conversion-jobs.ts";
 import { digestOf, watchSource } from "../sources/items.ts";
+import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark, recordKey } from "./destination.ts";
 import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
+import { ConversionProgress } from "./progress.ts";
 import {
   deleteAt,
   failuresOf,
   Outcomes,
   type RunContext,
-  type RunSettings,
   runMember,
   runSource,
   type SourceOutcome,
@@ -96,47 +97,11 @@ interface Prepared {
   readonly error?: unknown;
 }
 
-/** What is done of a conversion, as it is reported: bytes of the only source, or archives of a tree. */
-class ConversionProgress {
-  readonly #sources: SourceList;
-  readonly #onProgress: ConvertOptions["onProgress"];
-  /** Done parts of the sources under way, by index. */
-  readonly #fractions = new Map<number, number>();
-  #done = 0;
-
-  constructor(sources: SourceList, onProgress: ConvertOptions["onProgress"]) {
-    this.#sources = sources;
-    this.#onProgress = onProgress;
-  }
-
-  /** Takes the progress of one source in uncompressed bytes. Files and folders of a tree count as wholes. */
-  of(index: number, isHierarchy: boolean): RunSettings["onProgress"] {
-    if (!this.#sources.isTree) return (done, total, label) => this.#onProgress?.({ done, total, label });
-    if (!isHierarchy) return () => undefined;
-    return (done, total) => {
-      // A source counts as done only once it is published.
-      this.#fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
-      this.#report(index);
-    };
-  }
-
-  /** Counts a source as done, converted or not. */
-  advance(index: number): void {
-    this.#done++;
-    this.#fractions.delete(index);
-    if (this.#sources.isTree) this.#report(index);
-  }
-
-  #report(index: number): void {
-    const { items } = this.#sources;
-    const done = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, this.#done);
-    this.#onProgress?.({ done, total: items.length, label: at(items, index).path, unit: "archives" });
-  }
-}
-
 /** One run of `convert`. */
 export class Conversion {
   readonly #target: Target;
+  /** The store of the destination without guards, for the record. */
+  readonly #stored: WritableStore;
   readonly #destination: Destination;
   readonly #sources: SourceList;
   readonly #options: ConvertOptions;
@@ -146,6 +111,7 @@ export class Conversion {
   readonly #context: RunContext;
   readonly #outcomes = new Outcomes();
   readonly #progress: ConversionProgress;
+  #record: ConversionRecord | undefined;
   /** Sources whose places are recorded as ours, if they were free. */
   #authorised = 0;
   /** Files that an earlier run may have left half written. */
@@ -159,11 +125,16 @@ export class Conversion {
     asked: ConvertOptions,
     helpers?: Helpers,
   ) {
-    const { store } = destination;
+    const store = guardWrites(destination.store, {
+      record: () => this.#record,
+      isDocument: target.isDocument,
+      replaces: () => this.#replaces,
+    });
     const { isTree } = sources;
     const isBatched = isTree && target.isHierarchy && store.sync !== undefined;
     this.#target = target;
-    this.#destination = destination;
+    this.#stored = destination.store;
+    this.#destination = { ...destination, store };
     this.#sources = sources;
     this.#options = isTree ? { ...asked, skipFailed: true } : asked;
     this.#helpers = helpers;
@@ -180,19 +151,30 @@ export class Conversion {
 
   /** `join` makes the result known to groups above it; resolves with its notes. */
   async convert(isTaken: boolean, join?: () => Promise<readonly string[]>): Promise<readonly string[]> {
-    const { isHierarchy } = this.#target;
     const { items, isTree } = this.#sources;
     // A source that cannot be planned must not cost what is at the destination.
     const only = isTree || items[0] === undefined ? undefined : await this.#plan(0, items[0]);
+    return whileAlone(this.#stored, this.#root, () => this.#convertAlone(isTaken, only, join));
+  }
+
+  async #convertAlone(
+    isTaken: boolean,
+    only: Prepared | undefined,
+    join: (() => Promise<readonly string[]>) | undefined,
+  ): Promise<readonly string[]> {
+    const { isHierarchy } = this.#target;
+    const { isTree } = this.#sources;
     const record = await this.#takeDestination(isTaken, only);
     try {
       await this.#convertAll(only, record);
     } catch (error) {
+      // What it cannot find any more, or finds changed, may be the other's work.
+      await record.assertOurs(true);
       const isOver = !isTree && isSkippable(error, this.#options.signal);
       // Record what was done for a resumed run. Only the first error is thrown.
       if (!isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       else if (isOver) await record.endUnused(this.#root).catch(() => undefined);
-      throw error;
+      throw conflictOf(error);
     }
     if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     // Before the record ends: a run that is killed here can be resumed.
@@ -206,6 +188,13 @@ export class Conversion {
     const { items, isTree } = this.#sources;
     const isNamed = isTree && this.#target.isHierarchy;
     return this.#outcomes.result(items, { isNamed, verified: this.#options.verify === true, seconds });
+  }
+
+  /** What data that is put may replace. */
+  get #replaces(): "nothing" | "present" | "anything" {
+    if (this.#target.ending !== undefined) return "present";
+    // A resumed conversion makes the same objects again.
+    return this.#record?.isResumed === true ? "anything" : "nothing";
   }
 
   /** Prepares the destination, and writes the record there. Throws `CONFLICT`. */
@@ -227,7 +216,8 @@ export class Conversion {
     };
     const identity = { sources: this.#sources.names, options: settings };
     const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
-    const record = await ConversionRecord.open(store, key, identity, asked);
+    const record = await ConversionRecord.open(this.#stored, key, identity, asked);
+    this.#record = record;
     if (!isHierarchy) {
       await this.#authorise(0, record);
       return record;
@@ -239,8 +229,8 @@ export class Conversion {
       );
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
-    if (isTaken && !resume) await emptyDestination(store, root, signal);
-    await record.write({ signal, replaces: isTaken });
+    if (isTaken && !resume) await emptyDestination(store, root, signal, () => record.mark({ signal }));
+    await record.write({ signal });
     // Another conversion may have begun and ended since the destination was looked at.
     if (isTaken || (await store.stat(joinKey(root, "zarr.json"), { signal })) === undefined) return record;
     await record.end();

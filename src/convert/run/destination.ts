@@ -9,7 +9,13 @@ import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { deleteTree, walkKeys } from "../../store/tree.ts";
-import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import type {
+  ObjectInfo,
+  PutOptions,
+  ReadableStore,
+  StoreOptions,
+  WritableStore,
+} from "../../store/types.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 
 /** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
@@ -42,19 +48,38 @@ const DIFFERENCES = {
   plan: "an unfinished plan is there; run and finish it, or give {overwrite: true}, which starts again from the beginning",
 } as const;
 
+/** A conversion asks this rarely whether another one has taken its place over, in milliseconds. */
+const SEEN_MS = 1000;
+
+const TAKEN_OVER = "another conversion has taken this place over meanwhile, so this one has ended";
+const JUST_BEGUN = "another conversion to this place has just begun";
+
+/** What is stored of a conversion. */
+interface FoundRecord {
+  readonly stored: JsonObject | undefined;
+  readonly version: string | undefined;
+  readonly isResumed: boolean;
+}
+
 /** The record of one conversion. It exists from before the first object until all is done. */
 export class ConversionRecord {
   /** True if an earlier run left it. */
   readonly isResumed: boolean;
   readonly #store: WritableStore;
-  readonly #key: string;
+  readonly key: string;
   readonly #identity: ConversionIdentity;
   /** Fingerprints of finished sources, by node. */
   readonly #done: Map<string, string>;
   /** Fingerprints of started sources; an empty one only authorises deleting what they left. */
   readonly #begun: Map<string, string>;
-  /** True until it is written, if there was none. */
-  #isNew: boolean;
+  /** Version of the stored record that this run found or wrote; undefined if there is none. */
+  #version: string | undefined;
+  /** True once this run has written it. */
+  #isOurs = false;
+  /** Why this run must not write any more. */
+  #lost: SuperchunkError | undefined;
+  /** When it was last known to be ours. */
+  #seen = 0;
   #changes = 0;
   #writing: Promise<unknown> = Promise.resolve();
 
@@ -62,14 +87,13 @@ export class ConversionRecord {
     store: WritableStore,
     key: string,
     identity: ConversionIdentity,
-    stored: JsonObject | undefined,
-    isResumed: boolean,
+    { stored, version, isResumed }: FoundRecord,
   ) {
     this.#store = store;
-    this.#key = key;
+    this.key = key;
     this.#identity = identity;
     this.isResumed = isResumed;
-    this.#isNew = stored === undefined;
+    this.#version = version;
     this.#done = textsOf(isResumed ? stored?.["done"] : undefined);
     this.#begun = textsOf(stored?.["begun"]);
     // A node that was done may have been changed since: it is not a leftover.
@@ -92,15 +116,18 @@ export class ConversionRecord {
     identity: ConversionIdentity,
     { resume, overwrites, destination }: RecordOptions,
   ): Promise<ConversionRecord> {
+    // Before its bytes: if it changes in between, it has another version when it is taken over.
+    const version = (await store.stat(key))?.version;
     const stored = resume || overwrites ? await readRecord(store, key) : undefined;
-    if (stored === undefined || !resume) return new ConversionRecord(store, key, identity, stored, false);
+    if (stored === undefined || !resume)
+      return new ConversionRecord(store, key, identity, { stored, version, isResumed: false });
     const wanted = parseJson(recordBytes({ ...identity }), key) as JsonObject;
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
       const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
       throw conflict(store.describe(destination), reason, "overwrite");
     }
-    return new ConversionRecord(store, key, identity, stored, true);
+    return new ConversionRecord(store, key, identity, { stored, version, isResumed: true });
   }
 
   /** True if the source is done. Throws `CONFLICT` if it has changed since. */
@@ -156,35 +183,84 @@ export class ConversionRecord {
     return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
   }
 
-  /**
-   * Writes the record, one write after the other. Throws `CONFLICT` if it is new, unless it `replaces` a mark, and another conversion has
-   * made one meanwhile.
-   */
-  async write({
-    replaces = !this.#isNew,
-    ...options
-  }: { readonly durable?: boolean; readonly replaces?: boolean } & StoreOptions = {}): Promise<void> {
+  /** Writes the record, one write after the other. Throws `CONFLICT` if another conversion has made it, or taken it over, meanwhile. */
+  write(options: { readonly durable?: boolean } & StoreOptions = {}): Promise<void> {
     this.#changes = 0;
-    this.#isNew = false;
-    const writing = this.#writing.then(() =>
-      this.#store.put(
-        this.#key,
-        recordBytes({
-          format: "superchunk-convert",
-          version: 2,
-          ...this.#identity,
-          done: Object.fromEntries(this.#done),
-          begun: Object.fromEntries(this.#begun),
-        }),
-        { ...options, ifAbsent: !replaces },
-      ),
-    );
-    this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
-    await writing.catch((error: unknown) => {
-      if (replaces || !isSuperchunkError(error, "CONFLICT")) throw error;
-      const reason = "another conversion to this place has just begun; wait for its end, or choose another";
-      throw conflict(this.#store.describe(this.#key), reason);
+    const [done, begun] = [this.#done, this.#begun].map((nodes) => Object.fromEntries(nodes));
+    return this.#put(() => ({ version: 2, ...this.#identity, done, begun }), options);
+  }
+
+  /** Takes the folder of a hierarchy: until the next {@link write} it can only be overwritten. Throws `CONFLICT` like that. */
+  async mark(options: StoreOptions): Promise<void> {
+    await this.#put(() => ({ replacing: true }), options);
+  }
+
+  /**
+   * Throws `CONFLICT` if another conversion has taken the place over, where nothing keeps it from that. Asks the store only if that is a
+   * second ago, unless it has to be `exact`.
+   */
+  async assertOurs(exact: boolean): Promise<void> {
+    if (this.#lost !== undefined) throw this.#lost;
+    if (!exact && (this.#isClaimed || performance.now() - this.#seen < SEEN_MS)) return;
+    await this.#inTurn(async () => {
+      if (!this.#isOurs || this.#isClaimed) return;
+      const version = (await this.#store.stat(this.key))?.version;
+      if (version !== this.#version) throw this.#loseTo(TAKEN_OVER);
+      this.#seen = performance.now();
     });
+  }
+
+  /** Puts the record: the first time only if it is as it was found. */
+  #put(content: () => object, options: PutOptions): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#lost !== undefined) throw this.#lost;
+      const bytes = recordBytes({ format: "superchunk-convert", ...content() });
+      const found = this.#version;
+      // A folder that is converted to may have the same mark, which is then put over it.
+      const isSure = this.#isOurs && this.#isClaimed;
+      const isOnly = isSure ? {} : found === undefined ? { ifAbsent: true } : { ifVersion: found };
+      const put = (how: PutOptions): Promise<ObjectInfo> =>
+        this.#store.put(this.key, bytes, { ...options, ...how });
+      try {
+        // Some servers do not know the condition.
+        const info = await put(isOnly).catch((error: unknown) => {
+          if (found === undefined || !isSuperchunkError(error, "UNSUPPORTED")) throw error;
+          return put({});
+        });
+        this.#version = info.version;
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT")) throw error;
+        throw this.#loseTo(this.#isOurs ? TAKEN_OVER : JUST_BEGUN);
+      }
+      this.#isOurs = true;
+      this.#seen = performance.now();
+    });
+  }
+
+  /** Removes it, but not its place. */
+  async unmark(): Promise<void> {
+    await this.assertOurs(true);
+    await this.#store.delete(this.key);
+    this.#version = undefined;
+  }
+
+  /** True if the store itself keeps other conversions away. */
+  get #isClaimed(): boolean {
+    return this.#store.claim !== undefined;
+  }
+
+  #loseTo(reason: string): SuperchunkError {
+    this.#lost = conflict(
+      this.#store.describe(this.key),
+      `${reason}; wait for its end, or choose another place`,
+    );
+    return this.#lost;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const working = this.#writing.then(work);
+    this.#writing = working.catch(() => undefined); // thrown to the caller that asked for it
+    return working;
   }
 
   /**
@@ -192,16 +268,17 @@ export class ConversionRecord {
    * the folder of a hierarchy.
    */
   async end(made: readonly string[] = [], hierarchy?: string): Promise<void> {
-    await this.#writing;
+    await this.assertOurs(true);
     if (this.isResumed && hierarchy !== undefined) await removeLeftoversBelow(this.#store, hierarchy);
-    await this.#store.delete(this.#key);
-    await removeLeftoversOf(this.#store, [this.#key, ...made]);
+    await this.#store.delete(this.key);
+    this.#isOurs = false;
+    await removeLeftoversOf(this.#store, [this.key, ...made]);
   }
 
   /** Removes the folder of a hierarchy, with the record, if it holds nothing else. */
   async endUnused(hierarchy: string): Promise<void> {
-    await this.#writing;
-    for await (const key of walkKeys(this.#store, hierarchy)) if (key !== this.#key) return;
+    await this.assertOurs(true);
+    for await (const key of walkKeys(this.#store, hierarchy)) if (key !== this.key) return;
     await deleteTree(this.#store, hierarchy);
   }
 }
@@ -291,16 +368,17 @@ export async function checkDestination(
 }
 
 /**
- * Empties a folder that is being replaced, except for a mark in it, whose key it returns. If this is interrupted, it can be replaced again,
- * but a hierarchy never resumed.
+ * Empties a folder that is being replaced, except for a mark in it, whose key it returns; `put` puts the mark. If this is interrupted, it
+ * can be replaced again, but a hierarchy never resumed.
  */
 export async function emptyDestination(
   store: WritableStore,
   folder: string,
   signal?: AbortSignal,
+  put?: () => Promise<unknown>,
 ): Promise<string> {
   const mark = joinKey(folder, RECORD_NAME);
-  await store.put(mark, jsonBytes({ replacing: true }), { signal });
+  await (put?.() ?? store.put(mark, jsonBytes({ replacing: true }), { signal }));
   await store.delete(joinKey(folder, "zarr.json"), { signal });
   await deleteTree(store, folder, { keep: mark, signal });
   return mark;
