@@ -85,6 +85,8 @@ export class ZarrEdit extends QueuedEditor {
   #array: WritableZarrArray;
   readonly #settings: ZarrEditSettings;
   readonly #waiting = new WaitingRows(MAX_WAITING);
+  /** Why the groups above do not show the last change; thrown when the operation has ended as if it had succeeded, which it did. */
+  #behind: SuperchunkError | undefined;
 
   constructor(array: WritableZarrArray, settings: ZarrEditSettings) {
     super(array.store.describe(array.path), settings.lock);
@@ -273,7 +275,8 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   #run<T>(verb: string, operation: () => Promise<T>): Promise<T> {
-    return verb in this.reasons && verb !== "compact" ? this.refuse(verb) : this.line.run(operation);
+    if (verb in this.reasons && verb !== "compact") return this.refuse(verb);
+    return this.line.run(() => operation().then((result) => this.#assertShown(result)));
   }
 
   /** Throws `UNSUPPORTED` if the grid lists the length of each chunk. */
@@ -287,8 +290,16 @@ export class ZarrEdit extends QueuedEditor {
     );
   }
 
-  #commitRows(options: LongOptions): Promise<void> {
-    return this.#waiting.commit((pieces) => this.#reshaping(options, (own) => this.#appendAll(pieces, own)));
+  async #commitRows(options: LongOptions): Promise<void> {
+    await this.#waiting.commit((pieces) => this.#reshaping(options, (own) => this.#appendAll(pieces, own)));
+    this.#assertShown(undefined);
+  }
+
+  #assertShown<T>(result: T): T {
+    const behind = this.#behind;
+    this.#behind = undefined;
+    if (behind !== undefined) throw behind;
+    return result;
   }
 
   /**
@@ -401,7 +412,7 @@ export class ZarrEdit extends QueuedEditor {
   async #changeDocument(change: (document: NodeDocument) => NodeDocument, shrinks = false): Promise<void> {
     const before = await this.#readOwn();
     const document = keepFloats({ ...change(before.document) }, before.document);
-    await putDocument(this.store, this.path, before, document, shrinks);
+    this.#behind = await putDocument(this.store, this.path, before, document, shrinks);
     const name = this.store.describe(joinKey(this.path, DOCUMENT));
     const model = parseDocument(document as JsonObject, this.path, name, this.#settings.customCodecs);
     this.#array = new WritableZarrArray(this.store, model as ArrayModel, this.#settings);

@@ -82,8 +82,9 @@ export class ZarrGroupEdit extends QueuedEditor {
       const before = await readDocument(this.store, this.path);
       const attributes = withAttributes(before.document["attributes"], changes);
       const document = keepFloats({ ...before.document, attributes }, before.document);
-      await putDocument(this.store, this.path, before, document);
+      const behind = await putDocument(this.store, this.path, before, document);
       this.#attrs = attributes as JsonObject;
+      if (behind !== undefined) throw behind;
     });
   }
 

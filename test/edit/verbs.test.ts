@@ -6,6 +6,7 @@ import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.t
 import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import {
   convert as convertAt,
   create as createAt,
@@ -14,6 +15,7 @@ import {
 } from "../../src/node/index.ts";
 import { BlobStore } from "../../src/store/blob.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { interceptStore, type StoreCall } from "../../src/store/wrappers/intercept.ts";
 import { viewOf as zarrView } from "../../src/view/view-tree.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { Editable } from "../../src/write/editable.ts";
@@ -557,6 +559,52 @@ describe("zarr", () => {
     expect(Object.keys(await copies())).toEqual([]);
     expect((await rejectionOf(root.erase("g"))).code).toBe("NOT_FOUND");
     expect((await rejectionOf(root.append([1]))).code).toBe("UNSUPPORTED");
+  });
+
+  it("an append whose copies in the groups fail is stored once, says so, and the next one corrects them", async () => {
+    const { store } = await hierarchy();
+    let failures = 0;
+    const onCall = async <T>({ method, key }: StoreCall, proceed: () => Promise<T>): Promise<T> => {
+      if (method !== "put" || key !== "zarr.json" || failures === 0) return proceed();
+      failures--;
+      throw new SuperchunkError("IO", "the disk failed", { path: "zarr.json" });
+    };
+    const array = await edit(interceptStore(store, { onCall }), "g/x");
+    const before = (await documents(store)).consolidated_metadata.metadata["g/x"];
+    failures = 1;
+    await array.append(Float64Array.of(1, 2));
+    const error = await rejectionOf(array.flush());
+    expect(error).toMatchObject({ code: "IO", details: { field: "consolidated_metadata" } });
+    expect(error.message).toMatch(/is stored in .*g\/x\/zarr\.json.*Do not repeat.*superchunk consolidate/);
+    expect((await documents(store)).consolidated_metadata.metadata["g/x"]).toEqual(before);
+    expect(array.shape).toEqual([5, 2]);
+    await array.append(Float64Array.of(3, 4));
+    await array.close();
+    expect((await documents(store)).consolidated_metadata.metadata["g/x"]?.shape).toEqual([6, 2]);
+    const { data } = (await (await openZarrArray(store, "g/x")).get()) as { data: Float64Array };
+    expect([...data.slice(8)]).toEqual([1, 2, 3, 4]);
+  });
+
+  it("two arrays of a group that are appended to at the same time are both in the copies", async () => {
+    const { store, inner, array } = await hierarchy();
+    await inner.create("y", { dtype: "<f8", shape: [4], chunkShape: [3], fillValue: -1 });
+    const other = await edit(store, "g/y");
+    let isFirst = true;
+    const onCall = async <T>({ method, key }: StoreCall, proceed: () => Promise<T>): Promise<T> => {
+      if (method === "put" && key === "zarr.json" && isFirst) {
+        isFirst = false;
+        await other.append(Float64Array.of(5));
+        await other.flush();
+      }
+      return proceed();
+    };
+    const slow = await edit(interceptStore(store, { onCall }), "g/x");
+    await slow.append(Float64Array.of(1, 2));
+    await slow.close();
+    const { metadata } = (await documents(store)).consolidated_metadata;
+    expect([metadata["g/x"]?.shape, metadata["g/y"]?.shape]).toEqual([[5, 2], [5]]);
+    expect(isFirst).toBe(false);
+    await array.abandon();
   });
 
   it("a power cut leaves the old rows or the new ones, and the next writer corrects the copies", async () => {

@@ -5,7 +5,7 @@
  * writers are refused in folders that are also archives, because a write would change one view alone. Must not know chunks.
  * @see FORMAT.md [FL-04] [FY-01]
  */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
@@ -13,6 +13,9 @@ import { foldersOnly, joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
 import { isBareGroup } from "../read/open.ts";
+
+/** How often a copy is changed again because the writer of another node was faster. */
+const MAX_TRIES = 20;
 
 /** A JSON object whose floats stay floats. */
 export type NodeDocument = Readonly<Record<string, JsonInput>>;
@@ -50,7 +53,8 @@ async function findDocument(
 
 /**
  * Replaces the document of a node. Durable when resolved. If the array becomes smaller (`shrinks`), the copies are written
- * first, so that no reader trusts a shape whose chunks are gone.
+ * first, so that no reader trusts a shape whose chunks are gone. Else the node's own document is the commit: resolves with the error if
+ * the copies then stayed behind.
  * @throws CONFLICT if another writer was faster
  */
 export async function putDocument(
@@ -59,17 +63,40 @@ export async function putDocument(
   before: StoredDocument,
   document: NodeDocument,
   shrinks = false,
-): Promise<void> {
+): Promise<SuperchunkError | undefined> {
   const own = () => put(store, path, document, { ifVersion: before.version });
-  if (!shrinks) await own();
-  await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), shrinks);
-  if (shrinks) await own();
+  const update = () => updateCopies(store, path, (copies, name) => setCopy(copies, name, document), shrinks);
+  if (shrinks) {
+    await update();
+    await own();
+    return undefined;
+  }
+  await own();
+  return update().then(
+    () => undefined,
+    (error: unknown) => behind(store, path, error),
+  );
+}
+
+/** The error for copies that stayed behind. Other failures than of the store are rethrown. */
+function behind(store: WritableStore, path: string, error: unknown): SuperchunkError {
+  if (!isSuperchunkError(error)) throw error;
+  const what = `the change is stored in ${store.describe(joinKey(path, DOCUMENT))}, but the metadata of the groups above could not be updated, and may still show the state before it (${error.message})`;
+  return new SuperchunkError(
+    error.code,
+    `${what}. Do not repeat the change; the next writer of this node updates them, and "superchunk consolidate" of the group does`,
+    { path: store.describe(path), field: "consolidated_metadata", cause: error },
+  );
 }
 
 /** Creates a node at an empty path. Throws `CONFLICT` if there is one. */
 export async function addDocument(store: WritableStore, path: string, document: NodeDocument): Promise<void> {
   await put(store, path, document, { ifAbsent: true });
-  await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
+  await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false).catch(
+    (error: unknown) => {
+      throw behind(store, path, error);
+    },
+  );
 }
 
 function dropCopies(copies: Map<string, JsonInput>, name: string): void {
@@ -125,17 +152,34 @@ async function updateCopies(
   }
   if (isRootFirst) folders.reverse();
   for (const folder of folders) {
-    const stored = await findDocument(store, folder);
-    const consolidated = stored?.document["consolidated_metadata"];
-    if (stored === undefined || !isObject(consolidated) || !isObject(consolidated["metadata"])) continue;
-    const copies = new Map(Object.entries(consolidated["metadata"]));
-    const before = stringifyJson(Object.fromEntries(copies));
-    change(copies, path.slice(folder === "" ? 0 : folder.length + 1));
-    const metadata = Object.fromEntries(copies);
-    if (stringifyJson(metadata) === before) continue;
-    const document = { ...stored.document, consolidated_metadata: { ...consolidated, metadata } };
-    await put(store, folder, document, { ifVersion: stored.version });
+    const name = path.slice(folder === "" ? 0 : folder.length + 1);
+    for (let tries = 1; ; tries++) {
+      try {
+        await updateCopiesIn(store, folder, (copies) => change(copies, name));
+        break;
+      } catch (error) {
+        // The writer of another node of the group was faster.
+        if (!isSuperchunkError(error, "CONFLICT") || tries === MAX_TRIES) throw error;
+      }
+    }
   }
+}
+
+async function updateCopiesIn(
+  store: WritableStore,
+  folder: string,
+  change: (copies: Map<string, JsonInput>) => void,
+): Promise<void> {
+  const stored = await findDocument(store, folder);
+  const consolidated = stored?.document["consolidated_metadata"];
+  if (stored === undefined || !isObject(consolidated) || !isObject(consolidated["metadata"])) return;
+  const copies = new Map(Object.entries(consolidated["metadata"]));
+  const before = stringifyJson(Object.fromEntries(copies));
+  change(copies);
+  const metadata = Object.fromEntries(copies);
+  if (stringifyJson(metadata) === before) return;
+  const document = { ...stored.document, consolidated_metadata: { ...consolidated, metadata } };
+  await put(store, folder, document, { ifVersion: stored.version });
 }
 
 function isObject(value: JsonInput | undefined): value is NodeDocument {
