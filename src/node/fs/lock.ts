@@ -3,6 +3,7 @@
  *
  * The lock keeps two writers from working in vain. The data are protected by the commits, which compare before they swap.
  */
+import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
@@ -68,7 +69,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
       if (text === undefined) continue; // released meanwhile
       const holder = parseHolder(text);
       if (options.breakLock !== true && !isProvenDead(holder)) throw held(path, holder);
-      await takeAway(path, text);
+      await takeAway(path, text, path);
     }
   } catch (error) {
     for (const folder of made) removeFolder(folder);
@@ -202,23 +203,37 @@ export async function removeUnlessHeld(path: string): Promise<void> {
   if (holder === undefined || isProvenDead(holder)) await fs.promises.rm(path, { force: true });
 }
 
-/** Moves an abandoned lock away. If another lock has taken its place meanwhile, puts it back. */
-async function takeAway(path: string, text: string): Promise<void> {
-  const aside = join(dirname(path), temporaryName(basename(path)));
+/**
+ * Removes an abandoned lock with this text. Only the process that a file with a name from the text names may do that: another that had
+ * read the same text, and comes later, would remove the lock of the next holder. `lock` is the lock that all is about.
+ */
+async function takeAway(path: string, text: string, lock: string): Promise<void> {
+  const mark = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  const right = join(dirname(lock), temporaryName(basename(lock), mark));
+  if (!makeFile(right, JSON.stringify(describeMyself()))) {
+    const other = readText(right);
+    if (other !== undefined && isProvenDead(parseHolder(other))) await takeAway(right, other, lock);
+    else await delay(1);
+    return;
+  }
+  try {
+    if (readText(path) === text) await moveAway(path, text, lock);
+  } finally {
+    fs.rmSync(right, { force: true });
+  }
+}
+
+/** Moves the lock away. If the holder of a lock that is broken has released it meanwhile, and another has taken its place, puts that back. */
+async function moveAway(path: string, text: string, lock: string): Promise<void> {
+  const aside = join(dirname(lock), temporaryName(basename(lock)));
   try {
     await renameWhenFree(() => fs.renameSync(path, aside));
   } catch (error) {
-    if (systemCode(error) === "ENOENT") return; // another writer was faster
+    if (systemCode(error) === "ENOENT") return; // released
     throw error;
   }
-  if (readText(aside) !== text) {
-    try {
-      fs.linkSync(aside, path);
-    } catch (error) {
-      // Whoever has the lock now removes what proven dead holders left.
-      if (systemCode(error) !== "EEXIST" && systemCode(error) !== "ENOENT") throw error;
-    }
-  }
+  const found = readText(aside);
+  if (found !== undefined && found !== text) makeFile(path, found);
   fs.rmSync(aside, { force: true });
 }
 
