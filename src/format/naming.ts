@@ -1,6 +1,9 @@
 /** Names of files in archives, and which stored names are safe to use as one part of a path. @see FORMAT.md [FN] */
 import { SuperchunkError } from "../errors.ts";
 
+/** Name of the index of bounds in a folder; beside a file, the ending. [FI-01] */
+export const INDEX_NAME = "superchunk-index";
+
 /** Beside an archive whose files are also shards of a Zarr array. [FL-04] */
 export const LINK_RECORD = "superchunk-link.json";
 /** In the folder of an array that is also a Zarr array: the state of that view. */

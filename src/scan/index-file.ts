@@ -6,6 +6,7 @@
 import { at, hex32 } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
+import { INDEX_NAME } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { CellSource, ScanTable } from "./columns.ts";
@@ -31,7 +32,6 @@ export interface ReadIndex {
   readonly damage?: SuperchunkError;
 }
 
-const NAME = "superchunk-index";
 const MAGIC = /^superchunk-index (\d{1,9}) ([0-9a-f]{8})\n/;
 const VERSION = 1;
 /** Most bytes of the first line. */
@@ -42,7 +42,7 @@ export async function indexKey(table: ScanTable, options: StoreOptions = {}): Pr
   const { path, array } = table;
   const isFolder = array?.chunkPlaces === undefined || array.columnNames.length > 0;
   const [place] = isFolder ? [] : ((await array.chunkPlaces?.(0, 1, options)) ?? []);
-  return place?.key === path && path !== "" ? `${path}.${NAME}` : joinKey(path, NAME);
+  return place?.key === path && path !== "" ? `${path}.${INDEX_NAME}` : joinKey(path, INDEX_NAME);
 }
 
 /** The index of a table; undefined if there is none. A damaged index is reported, and none of it is used. [FI-05] */

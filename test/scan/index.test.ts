@@ -339,3 +339,22 @@ it.each(["ctable", "file"])(
     }
   },
 );
+
+it.each(["ctable", "columns", "file"])(
+  "an append that was killed leaves a temporary of the index, which the next writer removes: %s",
+  async (kind) => {
+    const index = indexOf(kind);
+    const left = join(dirname(index), `.${basename(index)}.0123456789abcdef.tmp`);
+    const other = join(dirname(index), ".notes.txt.0123456789abcdef.tmp");
+    for (const file of [left, other]) writeFileSync(file, "superchunk-index 1 ");
+    try {
+      await (await edit(paths[kind] ?? "")).close();
+      expect(existsSync(left)).toBe(false);
+      // In its folder, a table has no temporaries of others.
+      expect(existsSync(other)).toBe(kind !== "ctable");
+      expect(await planOf(paths[kind] ?? "")).toMatchObject({ index: "used" });
+    } finally {
+      rmSync(other, { force: true });
+    }
+  },
+);

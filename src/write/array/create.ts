@@ -16,7 +16,13 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
-import { LINK_RECORD, parseSuperchunkName, superchunkName, whyUnsafe } from "../../format/naming.ts";
+import {
+  INDEX_NAME,
+  LINK_RECORD,
+  parseSuperchunkName,
+  superchunkName,
+  whyUnsafe,
+} from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import {
   checkPlacing,
@@ -396,6 +402,8 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   }
   const meta = writer.root.key("meta");
   await store.removeLeftovers?.(meta);
+  // Of the index, which an append also writes. Those who append together may be doing that now.
+  if (isAlone) await store.removeLeftovers?.(writer.root.path, { names: new Set([INDEX_NAME]) });
   for (const name of await namesIn(store, meta, "object"))
     if (name.startsWith(JOURNAL_PREFIX)) superfluous.push({ store, key: joinKey(meta, name) });
   if (superfluous.length === 0) return [];

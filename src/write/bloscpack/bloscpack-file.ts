@@ -7,6 +7,7 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
+import { INDEX_NAME } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import { splitKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
@@ -84,8 +85,9 @@ export class BloscpackFile extends QueuedEditor {
     options: BloscpackFileOptions = {},
   ): Promise<BloscpackFile> {
     const { folder, name } = splitKey(key);
-    // The holder of the lock removes copies of the whole file that killed writers left next to it.
-    if (options.lock !== undefined) await store.removeLeftovers?.(folder, { names: new Set([name]) });
+    // The holder of the lock removes copies of the whole file, and of its index, that killed writers left next to it.
+    const names = new Set([name, `${name}.${INDEX_NAME}`]);
+    if (options.lock !== undefined) await store.removeLeftovers?.(folder, { names });
     return new BloscpackFile(await readBloscpackState(store, key, { signal: options.signal }), options);
   }
 
