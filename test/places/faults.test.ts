@@ -445,3 +445,77 @@ test("[FG-21] an array spread over places has what was acknowledged, whatever fa
   }
   for (const count of Object.values(totals)) expect(count).toBeGreaterThan(0);
 });
+
+test("of two exclusive writers at once, rows that one has acknowledged are there exactly once, where the commit says", async () => {
+  const counts = { acknowledged: 0, conflicts: 0, compacted: 0 };
+  for (let seed = 0; seed < sweep(2000, 60); seed++) {
+    const random = randomFrom(seed);
+    const pick = (n: number): number => Math.floor(random() * n);
+    const memory = new MemoryStore();
+    const reserve = pick(2) === 0 ? "50%" : undefined;
+    const created = await createArray(memory, "", {
+      ...{ dtype: "<i4", chunkLength: 4, superchunkLength: 2, places: [COLD, SLOW] },
+      ...(reserve === undefined ? {} : { reserve }),
+      openPlace: placesIn(memory),
+    });
+    await created.close();
+    const acknowledged: number[] = [];
+    const sent: number[] = [];
+    let serial = 0;
+    const writer = async (): Promise<void> => {
+      for (let session = 0; session < 3; session++) {
+        const life = { isDead: false, risk: 0, absent: undefined };
+        const store = failing(memory, random, life);
+        let array: WritableArray | undefined;
+        const waiting: number[] = [];
+        try {
+          array = await openWritable(store, "", { openPlace: placesIn(store) });
+          for (let step = 0; step < 4; step++) {
+            const rows = Array.from({ length: 1 + pick(11) }, () => ++serial);
+            sent.push(...rows);
+            waiting.push(...rows);
+            await array.append(Int32Array.from(rows));
+            if (pick(3) > 0) {
+              await array.flush();
+              acknowledged.push(...waiting.splice(0));
+            }
+            if (pick(6) === 0) {
+              await array.compact();
+              counts.compacted++;
+              acknowledged.push(...waiting.splice(0));
+            }
+          }
+          if (pick(4) === 0) await array.abandon();
+          else {
+            await array.close();
+            acknowledged.push(...waiting);
+          }
+        } catch (error) {
+          if (!isSuperchunkError(error) || !["CONFLICT", "STALE", "NOT_FOUND"].includes(error.code))
+            throw error;
+          if (error.code === "CONFLICT") counts.conflicts++;
+          await array?.abandon().catch(() => undefined);
+        }
+      }
+    };
+    try {
+      await Promise.all([writer(), writer()]);
+      const found = await rowsOf(memory, placesIn(memory));
+      expectOnce(found, { acknowledged, sent });
+      const image = await imageOf(memory);
+      expect(namedFiles(image).filter((name) => !image.has(name))).toEqual([]);
+      const opened = (await open(memory, "", { openPlace: placesIn(memory) })) as ArrayArchive;
+      const { findings } = await opened.verify();
+      expect(findings.filter(({ severity }) => severity === "error")).toEqual([]);
+      // The next writer finds nothing in its way, and changes no row.
+      await (await openWritable(memory, "", { openPlace: placesIn(memory) })).close();
+      expect(await rowsOf(memory, placesIn(memory))).toEqual(found);
+    } catch (error) {
+      throw new Error(`seed ${seed}: ${error instanceof Error ? error.stack : error}`);
+    }
+    counts.acknowledged += acknowledged.length;
+  }
+  expect(counts.conflicts).toBeGreaterThan(0);
+  expect(counts.compacted).toBeGreaterThan(0);
+  expect(counts.acknowledged).toBeGreaterThan(1000);
+}, 300_000);
