@@ -89,7 +89,7 @@ describe.each(LAYOUTS)("%j", (layout) => {
     const below = (limit: number): number => Math.floor(random() * limit);
     let saved = 0;
     let savable = 0;
-    for (let round = 0; round < sweep(600, 25); round++) {
+    for (let round = 0; round < sweep(600, 10); round++) {
       const damaged = file.slice();
       const changed = new Set<number>();
       for (let i = 0; i < 2 + (round % 2); i++) {

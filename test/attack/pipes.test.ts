@@ -144,9 +144,10 @@ describe.skipIf(process.platform === "win32")("paths that are not regular files"
       ["append", blp, input, "--metadata", other],
       ["virtualize", own, join(folder, `refs-${kind}.json`), "--to", "kerchunk", "--containers", other],
     ];
-    const outcomes = await eachOf(runs, WIDTH, (argv) => run(...argv));
+    const tried = sample(runs, KINDS_TRIED.includes(kind) ? runs.length : 1);
+    const outcomes = await eachOf(tried, WIDTH, (argv) => run(...argv));
     for (const [i, { hung, code, err }] of outcomes.entries()) {
-      expect([runs[i], hung, code === 1 || code === 2], err).toEqual([runs[i], false, true]);
+      expect([tried[i], hung, code === 1 || code === 2], err).toEqual([tried[i], false, true]);
       expect(err).toMatch(/pipe/);
     }
   });

@@ -11,6 +11,7 @@ import {
   replaceBytes,
 } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { sweep } from "../scope.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 import { readFixtureChunks } from "./fixture-chunks.ts";
 
@@ -54,7 +55,7 @@ test("any single changed byte gives exactly nbytes or a SuperchunkError", () => 
   let refused = 0;
   for (const { chunk } of samples) {
     for (let at = 0; at < chunk.length; at++) {
-      for (const change of [0x01, 0x80, 0xff]) {
+      for (const change of sweep([0x01, 0x80, 0xff], [0xff])) {
         const changed = chunk.slice();
         changed[at] = (changed[at] ?? 0) ^ change;
         try {
@@ -68,8 +69,8 @@ test("any single changed byte gives exactly nbytes or a SuperchunkError", () => 
       }
     }
   }
-  expect(decoded).toBeGreaterThan(1000);
-  expect(refused).toBeGreaterThan(1000);
+  expect(decoded).toBeGreaterThan(sweep(1000, 300));
+  expect(refused).toBeGreaterThan(sweep(1000, 300));
 });
 
 test("bytes after ctbytes do not matter", () => {

@@ -91,7 +91,7 @@ describe.each(["i8-2d-crc32", "nested", "u4-spare-offsets"])("a power cut while 
     await writer.abandon();
     const allowed = [await read(base), await read(await imageOf(whole))];
     let cuts = 0;
-    for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 3)) {
+    for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 5)) {
       for (let seed = 0; seed < sweep(2, 1); seed++) {
         const store = new VolatileStore(base, { failAt, random: randomFrom(failAt * 100 + seed) });
         try {

@@ -10,6 +10,7 @@ import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { randomFrom } from "../crash/random.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { VolatileStore } from "../store/volatile.ts";
 
 const DTYPES = [
@@ -246,6 +247,6 @@ test("an array matches a list of rows through any operations, reopenings and cra
       await play(settings, operations);
       expect(true).toBe(true);
     }),
-    { numRuns: Number(process.env["MODEL_RUNS"] ?? 300) },
+    { numRuns: Number(process.env["MODEL_RUNS"] ?? sweep(300, 100)) },
   );
 });

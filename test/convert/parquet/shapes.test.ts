@@ -8,6 +8,7 @@ import { open } from "../../../src/archive/open/open.ts";
 import type { EncodeOptions } from "../../../src/codec/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { type ConvertOptions, type ConvertResult, convert } from "../../../src/zarr.ts";
+import { sweep } from "../../scope.ts";
 import { type ArraySettings, putBloscpack } from "../to-zarr/make-archive.ts";
 import { openFixture } from "../to-zarr/read-back.ts";
 
@@ -56,6 +57,7 @@ function bytesOf(count: number): Uint8Array {
 }
 
 const COMPRESSORS = ["lz4", "lz4hc", "zstd", "snappy", "blosclz", "zlib"] as const;
+const SHUFFLES = ["shuffle", "noshuffle", "bitshuffle"] as const;
 const DTYPES = [
   "<i8",
   "<u8",
@@ -80,9 +82,14 @@ const DTYPES = [
 ] as const;
 
 describe.each(COMPRESSORS)("%s", (cname) => {
-  test.each(["shuffle", "noshuffle", "bitshuffle"] as const)("with %s, of every dtype", async (shuffle) => {
+  test.each(SHUFFLES)("with %s, of every dtype", async (shuffle) => {
     const bytes = bytesOf(1536);
-    for (const dtype of DTYPES) {
+    // A third of them: each with every compressor and with every shuffle, but not in all combinations.
+    const third = (COMPRESSORS.indexOf(cname) + SHUFFLES.indexOf(shuffle)) % 3;
+    for (const dtype of sweep<readonly string[]>(
+      DTYPES,
+      DTYPES.filter((_, i) => i % 3 === third),
+    )) {
       const size = Number(/\d+/.exec(dtype)?.[0]);
       // Booleans are 0 and 1; strings are characters.
       const own =

@@ -191,10 +191,13 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
     const array = await createWatched(source, async () => undefined, options);
     for (const [index, [name, step]] of STEPS.entries()) {
       await array.flush();
+      if (index % sweep(1, 9) !== 0) {
+        await step(array);
+        continue;
+      }
       const before = await blzValues(source);
       const outcome = await outcomeOf(source, step);
-      const isCut = index % sweep(1, 9) === 0;
-      for (let left = (SEED + index) % 11, done = !isCut; !done; left += stride) {
+      for (let left = (SEED + index) % 11, done = false; !done; left += stride) {
         const root = copyOf(source);
         let steps = left;
         const tick = async (): Promise<void> => {

@@ -136,14 +136,17 @@ describe.each(CASES)("%s", (_name, options, steps) => {
     let [cuts, without] = [0, 0];
     for (const [index, [name, step]] of steps.entries()) {
       await array.flush();
+      if (index % sweep(1, 5) !== 0) {
+        await step(array);
+        continue;
+      }
       const before = await blzValues(source);
       const whole = copyOf(source);
       const other = await openWatched(whole, nothing);
       await step(other);
       await other.abandon();
       const after = await blzValues(whole);
-      const isCut = index % sweep(1, 5) === 0;
-      for (let left = (SEED + index) % STRIDE, done = !isCut; !done; left += STRIDE) {
+      for (let left = (SEED + index) % STRIDE, done = false; !done; left += STRIDE) {
         const root = copyOf(source);
         const held = new Readers(root);
         held.note(before);
