@@ -12,7 +12,7 @@ const LARGE = new Uint8Array(8 << 20).fill(7);
 
 /** Chunks of 8 MiB, and a document. */
 const view: ZarrView = {
-  get: (key) => Promise.resolve(key.endsWith("zarr.json") ? new TextEncoder().encode("{}") : LARGE.slice()),
+  get: (key) => Promise.resolve(key.endsWith("zarr.json") ? new TextEncoder().encode("{}") : LARGE),
   getRange: () => Promise.resolve(undefined),
   list: () => Promise.resolve([{ path: "", kind: "group" }]),
 };

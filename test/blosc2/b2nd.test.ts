@@ -198,29 +198,6 @@ test.each(["blz", "bcolz", "bloscpack"] as const)(
   },
 );
 
-test("a frame of more bytes than are kept in memory is compared, and then named", async () => {
-  const store = new MemoryStore();
-  // Random numbers, which do not compress.
-  const words = new Uint32Array(17 << 20);
-  for (let i = 0, word = 1; i < words.length; words[i++] = word) {
-    word ^= word << 13;
-    word ^= word >>> 17;
-    word ^= word << 5;
-  }
-  const data = new Uint8Array(words.buffer);
-  await (await create(store, "a", { dtype: "<u4", data: words })).close();
-  const report = await convert(
-    await open(store, "a"),
-    { store, path: "a.b2nd" },
-    { to: "b2nd", verify: true },
-  );
-  expect(report).toMatchObject({ converted: 1, verified: true });
-  expect(Buffer.compare(await (await openArray(store, "a.b2nd")).getBytes(), data)).toBe(0);
-  const names: string[] = [];
-  for await (const { name } of store.list("")) names.push(name);
-  expect(names.sort()).toEqual(["a", "a.b2nd"]);
-});
-
 test.each([
   ["one block", 256, { chunks: [6, 32], blocks: [2, 16] }],
   ["several blocks", 128, { chunks: [2, 16], blocks: [1, 16] }],

@@ -112,17 +112,17 @@ it("folders, which S3 cannot rename, appear whole at their destination: conversi
 });
 
 it.each([
-  ["bcolz", 8],
-  ["blz", 2],
+  ["bcolz", { rows: 600, chunkLength: 8, shardSize: 1024 }],
+  ["blz", { rows: 3000, chunkLength: 2, shardSize: 4096 }],
 ] as const)(
   "parts of one archive in %s, written twice at once, are those of one conversion on a disk",
-  async (to, chunkLength) => {
+  async (to, { rows, chunkLength, shardSize }) => {
     const folder = temporaryFolder();
-    const data = Uint32Array.from({ length: 3000 }, (_, row) => row * row);
+    const data = Uint32Array.from({ length: rows }, (_, row) => row * row);
     const made = await create(join(folder, "in"), { format: "bcolz", dtype: "<u4", data, chunkLength });
     await made.close();
     await convert(join(folder, "in"), join(folder, "out"), { to });
-    const planned = await plan(join(folder, "in"), `s3://${s3.bucket}/parts.${to}`, { to, shardSize: 4096 });
+    const planned = await plan(join(folder, "in"), `s3://${s3.bucket}/parts.${to}`, { to, shardSize });
     expect(planned.sources[0]?.tasks).toHaveLength(1);
     await Promise.all([runTasks(planned), runTasks(planned)]);
     expect(await finish(planned)).toMatchObject({ failed: 0 });

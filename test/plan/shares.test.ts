@@ -37,8 +37,9 @@ async function makeTree({ count = 9, damaged = "" } = {}): Promise<MemoryStore> 
   const store = new MemoryStore();
   for (let i = 0; i < count; i++) {
     const key = `in/${i % 2 === 0 ? "even" : "odd"}/${i}.bcolz`;
-    const values = new Uint8Array(Float64Array.from({ length: 40 * (i + 1) }, (_, row) => row * i).buffer);
-    await putCarray(store, key, values, 16, { dtype: "float64", shape: [40 * (i + 1)] });
+    const rows = 40 * ((i % 9) + 1);
+    const values = new Uint8Array(Float64Array.from({ length: rows }, (_, row) => row * i).buffer);
+    await putCarray(store, key, values, 16, { dtype: "float64", shape: [rows] });
     if (key.includes(`/${damaged}.`)) await store.put(`${key}/meta/storage`, Uint8Array.of(0x7b));
   }
   return store;
@@ -67,7 +68,7 @@ async function makeTable(): Promise<MemoryStore> {
 /** An array of superchunks of 512 chunks, the last one short: rows of two fields, if they are `columns`. */
 async function makeSuperchunks({ columns = false } = {}): Promise<MemoryStore> {
   const store = new MemoryStore();
-  const rows = 512 * 8 + 101;
+  const rows = 512 * 3 + 101;
   const dtype: JsonValue = columns
     ? [
         ["a", "<i2"],
@@ -142,14 +143,15 @@ describe.each([
   ["one array in superchunks, compared", makeSuperchunks, { ...SUPERCHUNKS, verify: true }],
   ["one table in superchunks", () => makeSuperchunks({ columns: true }), SUPERCHUNKS],
 ] as const)("%s", (_, make, options) => {
-  it("in seven shares makes what one conversion makes", async () => {
+  it("in several shares makes what one conversion makes", async () => {
     const source = await make();
     const target = new MemoryStore();
     const job = await planOf(source, target, options);
     const units = new Units(job.plan).count;
-    expect(units).toBeGreaterThan(7);
+    const n = Math.min(7, units - 1);
+    expect(n).toBeGreaterThan(2);
     const results: ShareResult[] = [];
-    for (let k = 1; k <= 7; k++) results.push(await runShared(job, { share: { k, n: 7 } }));
+    for (let k = 1; k <= n; k++) results.push(await runShared(job, { share: { k, n } }));
     expect(results.reduce((sum, { done }) => sum + done, 0)).toBe(units);
     expect(
       Math.max(...results.map((each) => each.units)) - Math.min(...results.map((each) => each.units)),

@@ -28,8 +28,8 @@ const CHUNKS = 9.5;
 const SUPERCHUNKLEN = 4;
 
 const valueAt = (index: number): number => (index * 7919) % 65_521;
-const valuesOf = (count: number): Float64Array<ArrayBuffer> =>
-  Float64Array.from({ length: count }, (_, i) => valueAt(i));
+const VALUES = Float64Array.from({ length: CHUNKS * LARGE }, (_, i) => valueAt(i));
+const valuesOf = (count: number): Float64Array<ArrayBuffer> => VALUES.slice(0, count);
 const bytesOf = (count: number): Uint8Array => new Uint8Array(valuesOf(count).buffer);
 
 /** Makes an archive at a path, of chunks of so many values. */
@@ -107,7 +107,7 @@ beforeAll(async () => {
     expect(quantize).toBe(0);
     await store.put(key, new TextEncoder().encode(JSON.stringify({ ...storage, cparams: rest })));
   }
-  const many = Array.from({ length: 200 }, (_, i) => ({ name: `c${i}`, dtype: F8, data: bytesOf(100) }));
+  const many = Array.from({ length: 40 }, (_, i) => ({ name: `c${i}`, dtype: F8, data: bytesOf(100) }));
   await createTable(store, "wide", many, { chunkLength: 64 });
   const objects: [string, Uint8Array][] = [];
   for (const key of await keysOf(store)) objects.push([key, (await store.get(key)) ?? new Uint8Array()]);
@@ -240,26 +240,26 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     await store.close?.();
   });
 
-  it("opening a table of 200 columns opens only the one that is asked for", async () => {
+  it("opening a table of 40 columns opens only the one that is asked for", async () => {
     const { store, log } = connect();
     const viaLibrary = await requestsOf(log, async () => {
-      const array = await openArray(store, "wide", { column: "c77" });
+      const array = await openArray(store, "wide", { column: "c27" });
       expect(await array.get([99])).toBe(valueAt(99));
     });
     // __rootdirs__, attributes, the rows of the first and the last column; then four of its own.
     expect([viaLibrary <= 8, log]).toEqual([true, log]);
     const column = await requestsOf(log, async () => {
-      expect(await (await openArray(store, "wide/c78")).get([99])).toBe(valueAt(99));
+      expect(await (await openArray(store, "wide/c28")).get([99])).toBe(valueAt(99));
     });
     expect([column <= 4, log]).toEqual([true, log]);
-    const table = await open(store, "wide", { columns: ["c77"] });
-    expect(await requestsOf(log, () => firstValues(zarrView(table), "c77"))).toBeLessThanOrEqual(1);
+    const table = await open(store, "wide", { columns: ["c27"] });
+    expect(await requestsOf(log, () => firstValues(zarrView(table), "c27"))).toBeLessThanOrEqual(1);
   });
 
   it.each([
     ["of three columns", "table", "price", "id"],
     ["of an old bcolz", "old", "price", "id"],
-    ["of 200 columns", "wide", "c77", "c78"],
+    ["of 40 columns", "wide", "c27", "c28"],
   ])(
     "zarrita opens a table %s with four requests, and the first value of each column takes four more",
     async (___, path, one, other) => {
