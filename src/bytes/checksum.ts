@@ -110,9 +110,10 @@ export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8
   return new Uint8Array(await subtle.digest(own, bytes as Uint8Array<ArrayBuffer>));
 }
 
-/** A name for a text: the first 16 bytes of its SHA-256 as hexadecimal digits. */
-export async function textDigest(text: string): Promise<string> {
-  return toHex((await digest("sha256", new TextEncoder().encode(text))).subarray(0, 16));
+/** A name for a text, or its bytes: the first 16 bytes of their SHA-256 as hexadecimal digits. */
+export async function textDigest(text: string | Uint8Array): Promise<string> {
+  const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
+  return toHex((await digest("sha256", bytes)).subarray(0, 16));
 }
 
 /** The crc32c of any bytes followed by their own little-endian crc32c, such as a shard index. */

@@ -2,8 +2,6 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
-import { at } from "../bytes/arrays.ts";
-import { removeLeftoversOf } from "../convert/run/destination.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
@@ -15,21 +13,14 @@ import {
 } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
 import { type PlaceWork, type PlanPlace, planPlaces } from "../plan/places.ts";
-import {
-  packOptions,
-  type SharedPlan,
-  type SharedSource,
-  spoiledBy,
-  Units,
-  unpackOptions,
-} from "../plan/plan.ts";
-import { folderBeside, parseOwn } from "../plan/receipts.ts";
+import { packOptions, type SharedPlan, spoiledBy, Units, unpackOptions } from "../plan/plan.ts";
+import { folderBeside, type ShareNumber } from "../plan/receipts.ts";
 import { openShare, runShared, type ShareFailure, type ShareOptions, type ShareResult } from "../plan/run.ts";
 import { type SharedStatus, statusOf, unitsLeft } from "../plan/status.ts";
+import { PLAN_HEAD, readPlan, type StoredPlan, storePlan } from "../plan/stored-plan.ts";
 import { repairSource, verifySource } from "../plan/verify.ts";
 import { type ListSettings, listSource, replayLists } from "../plan/virtualize.ts";
 import { isTaken, joinKey } from "../store/key.ts";
-import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
@@ -48,9 +39,6 @@ import { openHeld, type VirtualizeOptions, type VirtualizeResult, virtualizeList
 
 /** As in package.json, which a bundled application does not have. */
 const VERSION = "0.1.0";
-/** Sources in one part of a plan's folder. */
-const PART = 10_000;
-const HEAD = "plan.json";
 const MISSING = {
   code: "NOT_FOUND",
   message: "the archive was there when the plan was made, and is missing now",
@@ -176,7 +164,7 @@ async function checkOutput(output: string, to: string): Promise<void> {
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
   return closing(store, async () => {
-    if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
+    if (await isTaken(store, isFile ? path : joinKey(path, PLAN_HEAD)))
       refuse("the path exists, and a plan never changes");
     // Parts without a head are what a killed process left.
     for await (const { name } of isFile ? [] : store.list(path))
@@ -184,98 +172,25 @@ async function checkOutput(output: string, to: string): Promise<void> {
   });
 }
 
-async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
+async function writePlan(made: SharedPlan, output: string): Promise<void> {
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
-  return closing(store, async () => {
-    const parts: string[] = [];
-    for (let first = 0; !isFile && first < sources.length; first += PART) {
-      const name = `sources-${String(parts.length).padStart(5, "0")}.jsonl`;
-      const lines = sources.slice(first, first + PART).map((each) => JSON.stringify(each));
-      await store.put(joinKey(path, name), new TextEncoder().encode(`${lines.join("\n")}\n`));
-      parts.push(name);
-    }
-    const key = isFile ? path : joinKey(path, HEAD);
-    const text = JSON.stringify({ ...head, ...(isFile ? { sources } : { parts, count: sources.length }) });
-    await store.put(key, new TextEncoder().encode(`${text}\n`), { ifAbsent: true });
-    // Others that write these now would fail anyway.
-    await removeLeftoversOf(store, [key, ...parts.map((name) => joinKey(path, name))]);
-  });
+  return closing(store, () => storePlan(made, store, path, isFile));
 }
 
-/** Reads a plan's file or folder. Throws `NOT_FOUND` if there is none, and `BAD_FIELD` for a plan of another version. */
-async function readPlan(location: string): Promise<SharedPlan> {
+/** Throws `NOT_FOUND` if no plan is there, and `BAD_FIELD` for one of another version. */
+async function readPlanAt(location: string, share: ShareNumber | undefined): Promise<StoredPlan> {
   const { store, path } = await locate(location);
-  return closing(store, async () => {
-    const whole = path === "" ? undefined : await store.get(path);
-    const key = whole === undefined ? joinKey(path, HEAD) : path;
-    const bytes = whole ?? (await store.get(key));
-    if (bytes === undefined)
-      throw new SuperchunkError("NOT_FOUND", "found no plan here; superchunk plan makes one", {
-        path: location,
-      });
-    const text = new TextDecoder().decode(bytes);
-    const head = parseHead(text, store.describe(key));
-    const wrong = (field: string, expected: string): SuperchunkError =>
-      new SuperchunkError("BAD_FIELD", `this is not a plan of this version: ${field} is not ${expected}`, {
-        path: store.describe(key),
-        field,
-      });
-    if (head["version"] !== 1) throw wrong("version", "1");
-    const parts = head["parts"];
-    if (!Array.isArray(parts)) {
-      if (!Array.isArray(head["sources"])) throw wrong("sources", "a list");
-      return head as unknown as SharedPlan;
-    }
-    const sources = await readParts(store, path, parts as readonly string[]);
-    if (sources.length !== head["count"])
-      throw wrong("count", `${sources.length}, the number of its sources`);
-    const { parts: _, count: __, id, ...facts } = head as unknown as SharedPlan & JsonObject;
-    return { ...facts, sources, id };
-  });
+  return closing(store, () => readPlan(store, path, share));
 }
 
-/** Throws `NOT_FOUND` for what is not a plan, and errors of JSON for a plan that was cut off. */
-function parseHead(text: string, path: string): JsonObject {
-  try {
-    const head = parseOwn(text, path) as JsonObject | null;
-    if (head?.["format"] === "superchunk-plan") return head;
-  } catch (error) {
-    if (text.startsWith('{"format":"superchunk-plan"')) throw error;
-  }
-  throw new SuperchunkError("NOT_FOUND", "this file is not a plan; superchunk plan makes one", { path });
-}
-
-async function readParts(
-  store: ReadableStore,
-  folder: string,
-  parts: readonly string[],
-): Promise<SharedSource[]> {
-  const sources: SharedSource[] = [];
-  const read = async (name: string): Promise<string> => {
-    const key = joinKey(folder, name);
-    const bytes = await store.get(key);
-    if (bytes !== undefined) return new TextDecoder().decode(bytes);
-    throw new SuperchunkError("INCOMPLETE", "a part of the plan is missing; plan again", {
-      path: store.describe(key),
-    });
-  };
-  let part = 0;
-  for await (const text of mapAhead(parts, 4, read)) {
-    // All lines at once take a fifth less time than one by one.
-    const list = `[${text.trimEnd().replaceAll("\n", ",")}]`;
-    const found = parseOwn(list, store.describe(joinKey(folder, at(parts, part++)))) as SharedSource[];
-    for (const source of found) sources.push(source);
-  }
-  return sources;
-}
-
-/** Opens the job of a plan, lets `work` use it, and closes it. */
+/** Opens the job of a plan, or of a share of it, lets `work` use it, and closes it. */
 async function withJob<T>(
   planned: SharedPlan | string,
   work: (job: SharedJob, references: OpenPlan["references"]) => Promise<T>,
+  share?: ShareNumber,
 ): Promise<T> {
-  return closing(await openPlan(planned), ({ job, references }) => work(job, references));
+  return closing(await openPlan(planned, share), ({ job, references }) => work(job, references));
 }
 
 /** A plan with opened sources and destination. */
@@ -348,23 +263,25 @@ function workOf(
   };
 }
 
-async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
+async function openPlan(planned: SharedPlan | string, share?: ShareNumber): Promise<OpenPlan> {
   if (typeof planned !== "string" && typeof planned?.to !== "string")
     throw badArgument("the plan", planned, "a plan, or the path of one");
-  const made = typeof planned === "string" ? await readPlan(planned) : planned;
+  const read = typeof planned === "string" ? await readPlanAt(planned, share) : { plan: planned };
+  const { plan: made } = read;
   if (made.software !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
       `superchunk ${made.software} made the plan, but this is ${VERSION}, which may make other bytes; use the same version everywhere, or plan again`,
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: VERSION },
     );
-  await checkPlan(made, typeof planned === "string" ? planned : made.to);
+  await checkPlan(made, typeof planned === "string" ? planned : made.to, read.digest);
+  const { units } = read;
   if (made.command !== undefined) {
     const places = await Promise.all(made.from.map((path) => locate(path)));
     const destination = locateTarget(made.to, "file");
     const { work, references } = workOf(made, places, destination);
     return {
-      job: { plan: made, source: [], destination, work },
+      job: { plan: made, units, source: [], destination, work },
       ...(references === undefined ? {} : { references }),
       close: () => closeAll([...places, destination]),
     };
@@ -377,6 +294,7 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   return {
     job: {
       plan: made,
+      units,
       source,
       destination: { store, path, isInGroup: made.isInGroup },
       damage,
@@ -444,7 +362,7 @@ export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
 export function runTasks(planned: SharedPlan | string, options: RunTasksOptions = {}): Promise<ShareResult> {
   const worker = options.worker ?? workerName();
   const encoder = options.encoder ?? encoderOf(options);
-  return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }));
+  return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }), options.share);
 }
 
 /** Result of a plan. */

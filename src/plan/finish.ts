@@ -397,7 +397,12 @@ async function areAllDone(
   if (missing.length === 0) return true;
   if (await isFinished(job)) return false;
   if (missing.length === units.count) await assertNotForeign(job);
-  const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? units.describe(unit)}`;
+  const describe = (unit: number): string => {
+    const { source, task } = units.place(unit);
+    const { path } = at(job.plan.sources, source);
+    return task === undefined ? path : `${path} (array ${task.array}, task ${task.index})`;
+  };
+  const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? describe(unit)}`;
   const named = missing.slice(0, NAMED).map(nameOf);
   const found = units.count - missing.length;
   const mayLeave = job.plan.isTree && missing.every((unit) => failing.has(unit));

@@ -109,9 +109,16 @@ export async function planShared(
   return { ...plan, id: await digestOfPlan(plan) };
 }
 
-/** Throws `CHECKSUM_MISMATCH` for a plan that was edited: its units would not match its receipts. */
-export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
-  const found = await digestOfPlan(rest);
+/**
+ * Throws `CHECKSUM_MISMATCH` for a plan that was edited: its units would not match its receipts. `digest` is its digest, if the reader
+ * computed it.
+ */
+export async function checkPlan(
+  { id, ...rest }: SharedPlan,
+  where: string,
+  digest?: string | undefined,
+): Promise<void> {
+  const found = digest ?? (await digestOfPlan(rest));
   if (found === id) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
@@ -176,14 +183,17 @@ async function describeSource(
   return isOne ? { fingerprint, nbytes } : { fingerprint, nbytes, tasks };
 }
 
-/** Every process digests the whole plan, and the engine's JSON is many times as fast as this library's. */
+/** The engine's JSON is many times as fast as this library's. A plan that is stored in parts is digested without parsing it. */
 export function digestOfPlan(plan: Omit<SharedPlan, "id">): Promise<string> {
   return textDigest(JSON.stringify(plan));
 }
 
 /** A plan with its source and destination opened again. */
 export interface SharedJob {
+  /** Of a job for one share, only sources with its units, and the first that can be planned, are known. */
   readonly plan: SharedPlan;
+  /** Default: counted from the plan. */
+  readonly units?: Units | undefined;
   readonly source: ConvertSource;
   readonly destination: Destination;
   readonly openPlace?: OpenPlace | undefined;
@@ -222,7 +232,7 @@ export interface Opened extends Pick<SharedJob, "work"> {
 }
 
 export function openJob(
-  { plan, source, destination, work, damage, openPlace }: SharedJob,
+  { plan, units, source, destination, work, damage, openPlace }: SharedJob,
   extra: Partial<ConvertOptions>,
 ): Opened {
   const unpacked = work === undefined ? unpackOptions(plan.options) : {};
@@ -257,7 +267,7 @@ export function openJob(
     path,
     options,
     ...(work === undefined ? {} : { work }),
-    units: new Units(plan),
+    units: units ?? new Units(plan),
     record: recordKey(path, target.isHierarchy),
     receipts: receiptsFolder(path, target.isHierarchy),
     damageOf(index) {
@@ -366,7 +376,8 @@ export async function isFinished(job: Opened): Promise<boolean> {
 async function isResultThere({ store, path, target, plan }: Opened): Promise<boolean> {
   if (target === OTHER) return isTaken(store, path);
   if (target.isHierarchy) return (await store.stat(joinKey(path, "zarr.json"))) !== undefined;
-  const made = plan.sources.find(({ failure }) => failure === undefined);
+  // `filter` passes over the sources of other shares.
+  const [made] = plan.sources.filter(({ failure }) => failure === undefined);
   const key = joinKey(path, made?.node ?? "");
   const ending = made?.node === "" ? "" : (target.ending ?? "");
   return (await isTaken(store, `${key}${ending}`)) || (ending !== "" && (await isTaken(store, key)));

@@ -11,6 +11,7 @@ import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
+import type { ShareNumber } from "./receipts.ts";
 
 /** Consecutive tasks of equal size: their number, and the uncompressed bytes of each. */
 export type TaskRun = readonly [count: number, nbytes: number];
@@ -37,6 +38,9 @@ export interface SharedSource {
   /** Why it cannot be planned; it then has no unit. */
   readonly failure?: Failure;
 }
+
+/** What the units of a source depend on. */
+export type SizedSource = Pick<SharedSource, "nbytes" | "tasks" | "failure">;
 
 /** Digest of the source state that the plan is for; empty for a source that cannot be planned. */
 export function taskStateOf({ versions, fingerprint }: SharedSource): string {
@@ -140,11 +144,11 @@ export class Units {
   readonly count: number;
   /** Uncompressed bytes of each unit. */
   readonly sizes: Float64Array;
-  readonly #sources: readonly SharedSource[];
+  readonly #sources: readonly SizedSource[];
   /** Number of the first unit of each source. */
   readonly #starts: Float64Array;
 
-  constructor({ sources }: Pick<SharedPlan, "sources">) {
+  constructor({ sources }: { readonly sources: readonly SizedSource[] }) {
     this.#sources = sources;
     this.#starts = new Float64Array(sources.length + 1);
     for (const [index, source] of sources.entries())
@@ -181,13 +185,6 @@ export class Units {
     throw new RangeError(`the plan has no unit ${unit}`);
   }
 
-  /** Name of a unit in messages. */
-  describe(unit: number): string {
-    const { source, task } = this.place(unit);
-    const { path } = at(this.#sources, source);
-    return task === undefined ? path : `${path} (array ${task.array}, task ${task.index})`;
-  }
-
   /**
    * The units of share `k` of `n` (from 0), in ascending order. They are dealt out by size, the largest first, in alternating
    * direction, so that shares are about equally large. The same in every process.
@@ -204,7 +201,16 @@ export class Units {
   }
 }
 
-function unitsIn({ tasks, failure }: SharedSource): number {
+/** Throws `BAD_ARGUMENT` for a share that no plan has. */
+export function assertShare({ k, n }: ShareNumber = { k: 1, n: 1 }): void {
+  if (Number.isInteger(k) && Number.isInteger(n) && k >= 1 && k <= n) return;
+  throw new SuperchunkError("BAD_ARGUMENT", "a share is K/N with K from 1 to N", {
+    field: "share",
+    found: `${k}/${n}`,
+  });
+}
+
+function unitsIn({ tasks, failure }: SizedSource): number {
   if (failure !== undefined) return 0;
   return tasks === undefined ? 1 : tasks.reduce((sum, runs) => sum + countTasks(runs), 0);
 }

@@ -35,7 +35,7 @@ import {
   type SharedJob,
   takeDestination,
 } from "./job.ts";
-import { orderedTasks, taskStateOf } from "./plan.ts";
+import { assertShare, orderedTasks, taskStateOf } from "./plan.ts";
 import { folderBeside, MAY_PASS, ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
@@ -478,12 +478,7 @@ interface Step {
  * @throws CONFLICT if something else is at the destination; NO_SPACE, READ_ONLY, IO
  */
 export async function runShared(job: SharedJob, options: ShareOptions): Promise<ShareResult> {
-  const { k, n } = options.share ?? { k: 1, n: 1 };
-  if (!(Number.isInteger(k) && Number.isInteger(n) && k >= 1 && k <= n))
-    throw new SuperchunkError("BAD_ARGUMENT", "a share is K/N with K from 1 to N", {
-      field: "share",
-      found: `${k}/${n}`,
-    });
+  assertShare(options.share);
   const none = { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, failedBefore: 0, nbytes: 0 };
   return (await (await openShare(job, options))?.run()) ?? { ...none, failures: [], finishedBefore: true };
 }

@@ -10,12 +10,13 @@ import type { JsonValue } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { open } from "../../src/open/open.ts";
 import { finishShared } from "../../src/plan/finish.ts";
-import { checkPlan, planShared, type SharedJob } from "../../src/plan/job.ts";
+import { checkPlan, digestOfPlan, planShared, type SharedJob } from "../../src/plan/job.ts";
 import { peek, peekVersions } from "../../src/plan/peek.ts";
 import { planPlaces } from "../../src/plan/places.ts";
-import { Units } from "../../src/plan/plan.ts";
+import { type SharedSource, Units } from "../../src/plan/plan.ts";
 import { runShared, type ShareResult } from "../../src/plan/run.ts";
 import { statusOf } from "../../src/plan/status.ts";
+import { readPlan, storePlan } from "../../src/plan/stored-plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
@@ -624,6 +625,44 @@ describe("a plan", () => {
     expect(peeked).toMatchObject({ nbytes: 80 });
     expect(asked).toEqual(["in/one.blp"]);
     expect(await peekVersions(source, "in/one.blp")).toBe(peeked?.versions);
+  });
+
+  it("in a folder is read by each share for its own sources, with the units and the digest of the whole", async () => {
+    const { plan: some } = await planOf(await makeTree(), new MemoryStore());
+    const failure = { code: "BAD_FIELD", message: 'a line that ends like another: "nbytes":7}' } as const;
+    const sources: SharedSource[] = [{ path: "bad", node: "bad", nbytes: 0, failure }];
+    for (let i = 0; i < 30; i++)
+      for (const source of some.sources)
+        sources.push({ ...source, node: `${i}/é ${source.node}`, nbytes: i % 7 });
+    sources.push({ path: "large", node: "large", nbytes: 1e9, tasks: [[[3, 400]], [[2, 5]]] });
+    const { id: _, ...facts } = { ...some, sources };
+    const plan = { ...facts, id: await digestOfPlan(facts) };
+    const store = new MemoryStore();
+    await storePlan(plan, store, "plan", false);
+    const whole = await readPlan(store, "plan", undefined);
+    expect(whole).toEqual({ plan, digest: plan.id });
+    const units = new Units(plan);
+    const seen = new Set<number>();
+    for (let k = 1; k <= 7; k++) {
+      const own = await readPlan(store, "plan", { k, n: 7 });
+      expect(own.digest).toBe(plan.id);
+      expect(own.units?.sizes).toEqual(units.sizes);
+      const mine = units.share(k - 1, 7);
+      expect(own.units?.share(k - 1, 7)).toEqual(mine);
+      // The first source without a failure shows whether the plan is finished.
+      const wanted = new Set([1, ...Array.from(mine, (unit) => units.place(unit).source)]);
+      expect(Object.keys(own.plan.sources).map(Number)).toEqual([...wanted].sort((a, b) => a - b));
+      for (const index of wanted) expect(own.plan.sources[index]).toEqual(sources[index]);
+      for (const unit of mine) seen.add(unit);
+    }
+    expect(seen.size).toBe(units.count);
+    const part = "plan/sources-00000.jsonl";
+    const text = new TextDecoder().decode(await store.get(part));
+    await store.put(part, new TextEncoder().encode(text.replace('"nbytes":6', '"nbytes":5')));
+    const edited = await readPlan(store, "plan", { k: 1, n: 7 });
+    await expect(checkPlan(edited.plan, "plan", edited.digest)).rejects.toMatchObject({
+      code: "CHECKSUM_MISMATCH",
+    });
   });
 
   it("that was edited or truncated is refused", async () => {
