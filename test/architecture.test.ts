@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_609,
   pool: 532,
   scan: 2_126,
-  plan: 2_764,
+  plan: 2_770,
   queue: 600,
   page: 5_654,
   places: 872,

@@ -2,7 +2,8 @@
  * Peeks at an archive without opening it: its size, and a digest that changes when the archive does. Saves opening
  * small archives twice, which would cost more than the rest of sharing.
  */
-import { digestOf, metadataVersions } from "../convert/sources/items.ts";
+import { textDigest } from "../bytes/checksum.ts";
+import { metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { parseSizes } from "../format/folder.ts";
 import { decodeFileHeader, FILE_HEADER_LENGTH } from "../format/header.ts";
@@ -25,7 +26,7 @@ export async function peek(
   try {
     const found = await metadataVersions(store, key, { signal });
     const nbytes = await sizeOf(store, key, found, signal);
-    return nbytes === undefined ? undefined : { versions: await digestOf(found), nbytes };
+    return nbytes === undefined ? undefined : { versions: await digestOfVersions(found), nbytes };
   } catch (error) {
     signal?.throwIfAborted();
     if (isSuperchunkError(error)) return undefined; // opening it reports the error
@@ -35,7 +36,12 @@ export async function peek(
 
 /** Digest of what {@link peek} compares. */
 export async function peekVersions(store: ReadableStore, key: string): Promise<string> {
-  return digestOf(await metadataVersions(store, key));
+  return digestOfVersions(await metadataVersions(store, key));
+}
+
+/** As `digestOf` makes it: of strings the engine makes the same JSON, in a fraction of the time. */
+function digestOfVersions(found: Readonly<Record<string, string>>): Promise<string> {
+  return textDigest(JSON.stringify(found));
 }
 
 async function sizeOf(

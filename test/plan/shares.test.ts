@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
 import type { ConvertOptions } from "../../src/convert/pipeline.ts";
+import { digestOf, metadataVersions } from "../../src/convert/sources/items.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { JsonValue } from "../../src/format/types.ts";
@@ -625,6 +626,8 @@ describe("a plan", () => {
     expect(peeked).toMatchObject({ nbytes: 80 });
     expect(asked).toEqual(["in/one.blp"]);
     expect(await peekVersions(source, "in/one.blp")).toBe(peeked?.versions);
+    // Plans of other work make the same digest of an archive that they open.
+    expect(peeked?.versions).toBe(await digestOf(await metadataVersions(source, "in/one.blp")));
   });
 
   it("in a folder is read by each share for its own sources, with the units and the digest of the whole", async () => {
