@@ -8,7 +8,7 @@
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { elementsOf, isShape } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import { badArgument, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
 import { whyUnsafe } from "../format/naming.ts";
@@ -377,6 +377,15 @@ export abstract class Editable implements AsyncDisposable {
   protected refuse(verb: string): Promise<never> {
     return Promise.reject(this.unsupported(verb));
   }
+
+  /** The result of a change, whose errors name what is changed if they name nothing else. */
+  protected async named<T>(change: Promise<T>): Promise<T> {
+    try {
+      return await change;
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at({ path: this.store.describe(this.path) }) : error;
+    }
+  }
 }
 
 /** Refuses a column to add that has other members, or a name that is not one part of a path. Throws `BAD_ARGUMENT`. */
@@ -384,6 +393,9 @@ export function checkColumn(column: NewColumn): void {
   if (typeof column !== "object") throw badArgument("the column", column, "an object with name and dtype");
   checkOptions(column, "dtype fillValue name shape");
   checkColumnName(column.name);
+  const { shape = [] } = column;
+  if (!Array.isArray(shape) || !shape.every((length) => Number.isSafeInteger(length) && length >= 0))
+    throw badArgument("the shape of the column", shape, "a list of lengths, 0 or more");
 }
 
 export function checkColumnName(name: unknown): void {

@@ -480,9 +480,14 @@ it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's 
     [{ name: "m", dtype: "<i4", fill: 1 }, /unknown option "fill"; did you mean fillValue/],
     [{ name: "../m", dtype: "<i4" }, /column is ..\/m, which has a path separator in it/],
     [{ dtype: "<i4" }, /column is undefined, which is not a text/],
+    [{ name: "n", dtype: "<i4" }, /there is a column "n" already/],
+    [{ name: "m", dtype: "nope" }, /the dtype "nope" is not one/],
+    [{ name: "m", dtype: "<i4", shape: -1 }, /shape of the column is -1, expected a list of lengths/],
+    [{ name: "m", dtype: "<i4", fillValue: "x" }, /the value "x" does not fit/],
   ] as [never, RegExp][]) {
     const error = await rejectionOf(table.addColumn(column));
-    expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(message)]);
+    expect([error.details.path, error.message]).toEqual(["memory:a", expect.stringMatching(message)]);
+    expect(error.code).toMatch(/^(?:BAD_ARGUMENT|CONFLICT|UNSUPPORTED)$/);
   }
   expect(table.columnNames).toEqual(["n"]);
   await table.close();

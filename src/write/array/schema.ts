@@ -24,7 +24,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   checkColumn(column);
   const fields = fieldsOf(writer);
   const { name, shape = [] } = column;
-  const dtype = givenDType(column.dtype);
+  const dtype = givenDType(column.dtype, writer.root.store.describe(writer.root.path));
   const dflt = storedTimes(dtype, (column.fillValue ?? null) as JsonValue);
   if (fields.some((field) => field.name === name)) throw taken(name);
   const settings = withFields(writer, [...fields, { name, dtype, shape, offset: 0 }], (dflts) => [
@@ -140,7 +140,7 @@ async function writeColumn(
       for (let k = 0; k < chunks; k++) {
         const held = Math.min(chunklen, total - row);
         const data = await cutter.take(held * column.rowBytes);
-        if (data === undefined) throw otherRows(total, row);
+        if (data === undefined) throw otherRows(total, "fewer");
         stored.push(await writer.chunks.encode(data, column.itemSize));
         row += held;
       }
@@ -150,7 +150,7 @@ async function writeColumn(
       await writer.root.publish(key, pieces);
       bytes += totalLength(pieces);
     }
-  if (await cutter.hasMore()) throw otherRows(total, row);
+  if (await cutter.hasMore()) throw otherRows(total, "more");
   return bytes;
 }
 
@@ -245,10 +245,10 @@ function taken(name: string): SuperchunkError {
   return new SuperchunkError("CONFLICT", `there is a column "${name}" already`, { field: name });
 }
 
-function otherRows(expected: number, found: number): SuperchunkError {
+function otherRows(expected: number, found: "fewer" | "more"): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
-    `the column has ${found < expected ? `only ${found}` : "more"} rows, but the array has ${expected}; nothing was changed`,
+    `the column has ${found} rows than the array, which has ${expected}; nothing was changed`,
     { field: "values", expected, found },
   );
 }

@@ -273,15 +273,15 @@ export class WritableArray extends Editable {
   }
 
   override addColumn(column: NewColumn, values?: unknown): Promise<void> {
-    return this.#alter((writer) => addColumn(writer, column, values));
+    return this.named(this.#alter((writer) => addColumn(writer, column, values)));
   }
 
   override renameColumn(from: string, to: string): Promise<void> {
-    return this.#alter((writer) => renameColumn(writer, from, to));
+    return this.named(this.#alter((writer) => renameColumn(writer, from, to)));
   }
 
   override deleteColumn(name: string): Promise<void> {
-    return this.#alter((writer) => deleteColumn(writer, name));
+    return this.named(this.#alter((writer) => deleteColumn(writer, name)));
   }
 
   /**

@@ -228,10 +228,10 @@ export class BcolzArray extends QueuedEditor {
 
   override addColumn(added: NewColumn, values?: unknown): Promise<void> {
     if (this.kind === "array") return this.refuse("addColumn");
-    return this.#changeColumns(async () => {
+    const adding = this.#changeColumns(async () => {
       checkColumn(added);
       const { name, dtype, shape = [], fillValue } = added;
-      const parsed = givenDType(dtype);
+      const parsed = givenDType(dtype, this.store.describe(this.path));
       const dflt = storedTimes(parsed, (fillValue ?? null) as JsonValue);
       const data =
         values === undefined
@@ -240,11 +240,12 @@ export class BcolzArray extends QueuedEditor {
       const column = { name, dtype: parsed, rowShape: shape, data };
       await addColumn(this.store, this.path, column, { ...this.#long({}), fillValue: dflt });
     });
+    return this.named(adding);
   }
 
   override renameColumn(from: string, to: string): Promise<void> {
     if (this.kind === "array") return this.refuse("renameColumn");
-    return this.#changeColumns(() => renameColumn(this.store, this.path, from, to));
+    return this.named(this.#changeColumns(() => renameColumn(this.store, this.path, from, to)));
   }
 
   override deleteColumn(name: string): Promise<void> {
