@@ -1,6 +1,9 @@
 /** Buckets of Google Cloud Storage and containers of Azure keep the contract of stores, as S3 does, through their own clients. */
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { convert } from "../../../src/convert/run/convert.ts";
+import { create as createIn } from "../../../src/edit/edit.ts";
+import { SuperchunkError } from "../../../src/errors.ts";
 import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
 import { azureProvider } from "../../../src/node/buckets/azure.ts";
 import { BucketStore } from "../../../src/node/buckets/bucket-store.ts";
@@ -8,6 +11,7 @@ import { gcsProvider } from "../../../src/node/buckets/gcs.ts";
 import { create as createArray, edit as openWritable } from "../../../src/node/edit.ts";
 import { open, openArray, slice } from "../../../src/node/index.ts";
 import { isBucketAddress } from "../../../src/node/locate.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
 import { findFixture } from "../../fixtures/manifest.ts";
@@ -274,4 +278,16 @@ describe("addresses", () => {
       process.env["AZURE_STORAGE_KEY"] = KEY;
     }
   });
+});
+
+it("a client that is not installed is an error about its address, also for the destination of a conversion", async () => {
+  const connect = () => Promise.reject(new SuperchunkError("UNSUPPORTED", "it is not installed"));
+  const provider = { ...azureProvider({ bucket: "bucket" }), scheme: "s3", connect };
+  const source = new MemoryStore();
+  await (await createIn(source, "a", { dtype: "<i4", data: [1] })).close();
+  const store = new BucketStore(provider, { bucket: "bucket", prefix: "made" });
+  await expect(
+    convert({ store: source, path: "a" }, { store, path: "x.npy" }, { to: "npy" }),
+  ).rejects.toThrow("s3://bucket/made/x.npy: it is not installed");
+  await expect(store.get("b")).rejects.toThrow("s3://bucket/made/b: it is not installed");
 });
