@@ -174,7 +174,7 @@ const LATER: Readonly<Record<string, number>> = {
   queue: 600,
   page: 5_654,
   places: 872,
-  buckets: 1_474,
+  buckets: 1_475,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */

@@ -73,8 +73,8 @@ export async function convert(
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
-      const folder = target.store.describe("");
-      const isNew = target.path === "" && !isBucketAddress(destination) && statIfThere(folder) === undefined;
+      const folder = target.store.describe(target.path);
+      const isNew = !isBucketAddress(destination) && statIfThere(folder) === undefined;
       return convertIn(source, placed, settings, helpers, above?.join).finally(async () => {
         await helpers?.end();
         // If nothing was converted, the new folder is empty; one with entries is not removed.

@@ -110,7 +110,7 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   const addresses = (options.places ?? []).map((place) => (typeof place === "string" ? place : place.prefix));
   const allow = [...(options.allow ?? []), ...addresses];
   const settled = await settle(path, location, { ...options, allow, publish }, options.format ?? "blz");
-  return orWithoutFolders(isFile || isBucketAddress(path) ? undefined : path, () =>
+  return orWithoutFolders(isBucketAddress(path) ? undefined : isFile ? dirname(path) : path, () =>
     closeOnFailure(
       location.store,
       createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),

@@ -68,7 +68,7 @@ export async function planShared(
   const target = targetOf(options.to);
   const packed = packOptions(options);
   await assertOutputFree(destination, target);
-  const sources = await sourcesOf(source, target, options);
+  const sources = await sourcesOf(source, target, options, destination.path);
   const { items, isTree } = sources;
   const own = isTree ? { ...options, skipFailed: true } : options;
   const planOne = async (item: SourceItem): Promise<SharedSource> => {
@@ -257,7 +257,7 @@ export function openJob(
       const reading = { signal, damaged, onDamage, openPlace, columns };
       return itemAt(source.store, found, node, { ...reading, asColumns: !target.isHierarchy });
     }
-    items ??= sourcesOf(source, target, options).then((all) => all.items);
+    items ??= sourcesOf(source, target, options, path).then((all) => all.items);
     return at(await items, index);
   };
   return {

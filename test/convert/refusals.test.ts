@@ -1,8 +1,8 @@
 /** Conversions that cannot be made: the error says why, and what to do instead; nothing is written. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { inflateSync } from "node:zlib";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { TARGETS } from "../../cli/commands/convert.ts";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -13,6 +13,8 @@ import type { SuperchunkError } from "../../src/errors.ts";
 import type { ConvertPathOptions } from "../../src/node/convert.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { convert, create, openArray, open as openPath, planConversion } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
 let folder: string;
@@ -53,6 +55,30 @@ const refused: readonly (readonly [
   ],
   [["one.zarr"], "x.zr3", { to: "zarr3-transformer" }, "UNSUPPORTED", "older transformer"],
 ];
+test.each(["npy", "bloscpack", "b2nd"] as const)(
+  "the only array of a group, without dimensions, becomes the file that is named: %s",
+  async (to) => {
+    const node = { format: "zarr", dtype: "<i4", shape: [] } as const;
+    await (await create(at(`${to}.zarr/deep/x`), { ...node, fillValue: 7 })).close();
+    const ending = to === "bloscpack" ? "blp" : to;
+    const made = at(`scalar.${ending}`);
+    const plans = [];
+    for await (const plan of planConversion(at(`${to}.zarr`), made, { to })) plans.push(plan);
+    expect(plans.map((plan) => plan.node)).toEqual([""]);
+    await convert(at(`${to}.zarr`), made, { to, verify: true });
+    expect(statSync(made).isFile()).toBe(true);
+    if (to === "npy") {
+      const bytes = readFileSync(made);
+      expect(bytes.toString("latin1")).toContain("'shape': ()");
+      expect(bytes.readInt32LE(bytes.length - 4)).toBe(7);
+      return;
+    }
+    const array = await openArray(made);
+    expect([array.shape, [...(await array.get()).data]]).toEqual([[], [7]]);
+    await array.close();
+  },
+);
+
 test.each(refused)("%j to %s with %j is refused", async (sources, to, options, code, message) => {
   const paths = sources.map(at);
   const from = paths.length === 1 ? (paths[0] as string) : paths;
@@ -137,4 +163,63 @@ test("the details of a conflict say if overwrite solves it, and a repair does no
   const into = { store, path: "again.blp" };
   const refused = { code: "CONFLICT", summary: "the destination exists; name another" };
   await expect(repairArray(store, "raw.blp", { into })).rejects.toMatchObject(refused);
+});
+
+/** Every file and folder below a folder. */
+const below = (name: string): string[] => readdirSync(at(name), { recursive: true, encoding: "utf8" });
+
+describe("what is refused or fails leaves no folder that it made", () => {
+  beforeAll(() => {
+    mkdirSync(at("left"));
+    const bytes = readFileSync(join(corpusFolder, "bloscpack-3/array-f8.blp"));
+    bytes.fill(0xff, bytes.length / 2, bytes.length / 2 + 40);
+    for (const name of ["hurt.blp", "many/hurt.blp"]) {
+      mkdirSync(dirname(at(name)), { recursive: true });
+      writeFileSync(at(name), bytes);
+    }
+    writeFileSync(at("rows.csv"), "x\n1\nno\n");
+    writeFileSync(at("rows"), new Uint8Array(99));
+  });
+  const dtype = ["--dtype", '[["x","<i4"]]'];
+  test.each([
+    ["convert", "hurt.blp", "left/a/b/c.npy"],
+    ["convert", "hurt.blp", "left/a/b/c.zarr"],
+    ["convert", "hurt.blp", "left/a/b/c", "--to", "bcolz"],
+    ["convert", "many", "left/a/b/c", "--to", "blz"],
+    ["create", "left/a/b/c", "--from", "rows.csv", ...dtype],
+    ["create", "left/a/b/c", "--from", "rows.csv", "--as", "ctable", ...dtype],
+    ["create", "left/a/b/c", "--dtype", "<f8", "--place", "file:///proc/none"],
+    ["compress", "rows", "left/a/b/c.blp", "--chunk-size", "10", "--max-app-chunks", "99999999999999"],
+    ["decompress", "hurt.blp", "left/a/b/c"],
+    ["virtualize", "rows", "left/a/b/c.json"],
+    ["repair", "many", "left/a/b/c"],
+    ["plan", "rows", "left/a/b/c.zarr", "-o", "left/a/b/plan.json"],
+  ])("%s %s %s", async (...argv) => {
+    const words = argv.map((word) => (/^(?:hurt|many|rows|left)/.test(word) ? at(word) : word));
+    const { code } = await runCli(words);
+    expect(code).not.toBe(0);
+    expect(below("left")).toEqual([]);
+  });
+});
+
+test("a file in the way of a folder, and a folder in the way of a file, are named, and stay", async () => {
+  mkdirSync(at("way"));
+  writeFileSync(at("way/file"), "x");
+  for (const folder of ["way/file", "way/file/below/deep.zarr"])
+    for (const options of [{}, { overwrite: true }] as const) {
+      const made = convert(at("a"), at(folder), { to: "zarr", ...options });
+      await expect(made).rejects.toMatchObject({
+        code: "CONFLICT",
+        message: `${at("way/file")}: a file is in the way of the folder; remove it, or choose another place`,
+      });
+    }
+  expect(readFileSync(at("way/file"), "utf8")).toBe("x");
+  for (const to of ["npy", "bloscpack", "b2nd", "arrow"] as const) {
+    mkdirSync(at(`way/folder/${to}`), { recursive: true });
+    const made = convert(at("a"), at("way/folder"), { to, overwrite: true });
+    await expect(made).rejects.toThrow("a folder is there, where a file is to be written");
+  }
+  expect(below("way").sort()).toEqual(
+    ["file", "folder", "folder/arrow", "folder/b2nd", "folder/bloscpack", "folder/npy"].sort(),
+  );
 });

@@ -71,7 +71,7 @@ export async function convert(
   // A folder of a million archives takes minutes to walk.
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
-  const sources = await sourcesOf(source, target, options);
+  const sources = await sourcesOf(source, target, options, path);
   const run = new Conversion(target, destination, sources, options, helpers);
   const notes = await run.convert(isTaken, join);
   const result = run.result((performance.now() - started) / 1000);
@@ -85,7 +85,7 @@ export async function* planConversion(
   options: ConvertOptions = {},
 ): AsyncGenerator<PlanEntry> {
   const target = targetOf(options.to);
-  const sources = await sourcesOf(source, target, options);
+  const sources = await sourcesOf(source, target, options, destination.path);
   const { items, isTree } = sources;
   const own = isTree ? { ...options, skipFailed: true } : options;
   for (const item of items) {
@@ -128,8 +128,24 @@ function isList(source: ConvertSource): source is readonly Archive[] {
   return Array.isArray(source);
 }
 
-/** All sources to convert, each with its place. */
+/**
+ * All sources to convert, each with its place below `destination`. A destination with the name of a file is that file, also for the only
+ * array in a group, which then is not a table.
+ */
 export async function sourcesOf(
+  source: ConvertSource,
+  target: Target,
+  options: ConvertOptions,
+  destination = "",
+): Promise<SourceList> {
+  const sources = await findSources(source, target, options);
+  const [item, ...others] = sources.items;
+  const isFile = target.ending !== undefined && destination.endsWith(target.ending);
+  if (!isFile || item?.found?.isZarr !== true || others.length > 0) return sources;
+  return { ...sources, items: [{ ...item, node: "" }], isTree: false };
+}
+
+async function findSources(
   source: ConvertSource,
   target: Target,
   options: ConvertOptions,
@@ -153,7 +169,7 @@ export async function sourcesOf(
   const name = describe(source);
   if (!("kind" in source)) {
     if (await isArchive(source.store, source.path, { signal }))
-      return sourcesOf(await open(source.store, source.path, openOptions(options)), target, options);
+      return findSources(await open(source.store, source.path, openOptions(options)), target, options);
     const found = target.isHierarchy
       ? findNodes(source, openOptions(options))
       : findColumns(source, { ...openOptions(options), columns: options.columns });

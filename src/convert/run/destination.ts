@@ -230,6 +230,8 @@ export class ConversionRecord {
         this.#version = info.version;
       } catch (error) {
         if (!isSuperchunkError(error, "CONFLICT")) throw error;
+        // A file may be in the way of its folder.
+        if (found === undefined && (await this.#store.stat(this.key)) === undefined) throw error;
         throw this.#loseTo(this.#isOurs ? TAKEN_OVER : JUST_BEGUN);
       }
       this.#isOurs = true;

@@ -25,6 +25,8 @@ export class Folders {
   readonly #known = new Map<string, string>();
   /** Folders that got or lost an entry that is not synced yet. */
   readonly #unsynced = new Set<string>();
+  /** The root and folders above it that were made here, outermost first. */
+  #made: string[] = [];
 
   constructor(root: string) {
     this.root = resolve(root);
@@ -113,11 +115,7 @@ export class Folders {
     }
     const made = this.find(folder);
     if (made !== undefined) return made;
-    throw new SuperchunkError(
-      "CONFLICT",
-      "a file is in the way of the folder; remove it, or choose another place",
-      { path: this.describe(folder) },
-    );
+    throw fileInTheWay(this.describe(folder));
   }
 
   /** Notes a removed entry for {@link syncPending}. `path`: the folder's real path. */
@@ -201,7 +199,14 @@ export class Folders {
     const parent = dirname(path);
     if (parent === path || lstat(path) !== undefined) return;
     await this.#makeRoot(parent, durable);
-    await this.#makeOne(path, parent, durable);
+    if (await this.#makeOne(path, parent, durable)) this.#made.push(path);
+  }
+
+  /** Removes the root, and folders above it, that were made here and are empty: what was to be written there was refused, or failed. */
+  removeUnused(): void {
+    for (const folder of this.#made.reverse()) removeFolder(folder);
+    if (this.#made.length > 0) this.forget();
+    this.#made = [];
   }
 
   /** Returns false if the path exists already: another writer created it, or a file is in the way; the caller checks which. */
@@ -209,6 +214,7 @@ export class Folders {
     try {
       fs.mkdirSync(path);
     } catch (error) {
+      if (systemCode(error) === "ENOTDIR") throw fileInTheWay(parent);
       if (systemCode(error) !== "EEXIST") throw error;
       return false;
     }
@@ -224,6 +230,11 @@ export class Folders {
     }
     return true;
   }
+}
+
+function fileInTheWay(path: string): SuperchunkError {
+  const summary = "a file is in the way of the folder; remove it, or choose another place";
+  return new SuperchunkError("CONFLICT", summary, { path });
 }
 
 /** A folder's path with one more part. */
@@ -264,10 +275,10 @@ export function removeFolder(path: string): void {
   }
 }
 
-/** Does work that makes an archive in a folder. If it fails, removes the empty folders that it made. */
+/** Does work that makes an archive in a folder. If it fails, removes the empty folders that it made, also those above. */
 export async function orWithoutFolders<T>(path: string | undefined, work: () => Promise<T>): Promise<T> {
-  const names = path === undefined ? [] : ["meta", "data", "."];
-  const made = names.map((name) => resolve(path ?? "", name)).filter((folder) => !fs.existsSync(folder));
+  const made = path === undefined ? [] : ["meta", "data"].map((name) => resolve(path, name));
+  for (let folder = resolve(path ?? "/"); !fs.existsSync(folder); folder = dirname(folder)) made.push(folder);
   try {
     return await work();
   } catch (error) {

@@ -203,9 +203,10 @@ export class FolderReader implements ReadableStore {
     return found;
   }
 
-  /** Closes the files kept open. The store stays usable and opens them again as needed. */
+  /** Closes the files kept open, and removes folders that were made for nothing. The store stays usable. */
   async close(): Promise<void> {
     this.handles.dropAll();
+    this.folders.removeUnused();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
