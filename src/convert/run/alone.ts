@@ -27,7 +27,9 @@ export async function whileAlone<T>(store: WritableStore, place: string, work: (
     return work();
   };
   return store.claim(key, claimed).catch((error: unknown) => {
-    if (hasBegun || !isSuperchunkError(error, "CONFLICT")) throw error;
+    // Otherwise a file may be in the way of its folder.
+    const isHeld = isSuperchunkError(error, "CONFLICT") && error.details.path === store.describe(key);
+    if (hasBegun || !isHeld) throw error;
     const reason = `another conversion to this place is running; wait for its end, or choose another place (${error.summary})`;
     throw conflict(store.describe(place), reason);
   });
