@@ -42,6 +42,9 @@ async function buildAll(): Promise<string> {
     format: "esm",
     packages: "external",
     target: "node20",
+    // Each process reads all of it.
+    minifyWhitespace: true,
+    minifySyntax: true,
     logLevel: "silent",
   });
   return outdir;

@@ -643,7 +643,7 @@ describe("damage", () => {
       random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
       return random % limit;
     };
-    for (let i = 0; i < sweep(2000, 60); i++) {
+    for (let i = 0; i < sweep(2000, 30); i++) {
       const copy = image.slice();
       for (let changes = 0; changes < 4; changes++) copy[next(16_384)] = next(256);
       await readAll(file, copy); // throws if it is not reported as damage

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { sweep } from "../../scope.ts";
 import { openFixture } from "../to-zarr/read-back.ts";
 
 const rows = loadArchives().filter(({ refuse }) => !refuse);
@@ -13,8 +14,10 @@ const OPTIONS = [
   { strings: "fixed", rowGroupRows: 1 },
 ] as const;
 
-describe.each(rows)("$path", ({ path }) => {
-  test.each(OPTIONS)("has the same values as Parquet with %o", async (parquet) => {
+describe.each(rows.map(({ path }, i) => ({ path, i })))("$path", ({ path, i }) => {
+  // The usual options, and one of the others.
+  const options = sweep<readonly object[]>(OPTIONS, [OPTIONS[0], OPTIONS[1 + (i % 3)] ?? {}]);
+  test.each(options)("has the same values as Parquet with %o", async (parquet) => {
     const source = await openFixture(path);
     const store = new MemoryStore();
     const options = { to: "parquet", parquet, verify: true } as const;
@@ -29,11 +32,15 @@ describe.each(rows)("$path", ({ path }) => {
     expect(await store.stat("out.parquet")).toBeDefined();
   });
 
-  test.each([{}, { strings: "fixed" }] as const)("has the same values as Arrow with %o", async (parquet) => {
-    const source = await openFixture(path);
-    const store = new MemoryStore();
-    const options = { to: "arrow", parquet, verify: true } as const;
-    const result = await convert(source, { store, path: "out.arrow" }, options);
-    expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
-  });
+  const strings = [{}, { strings: "fixed" }] as const;
+  test.each(sweep<readonly object[]>(strings, [strings[i % 2] ?? {}]))(
+    "has the same values as Arrow with %o",
+    async (parquet) => {
+      const source = await openFixture(path);
+      const store = new MemoryStore();
+      const options = { to: "arrow", parquet, verify: true } as const;
+      const result = await convert(source, { store, path: "out.arrow" }, options);
+      expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
+    },
+  );
 });

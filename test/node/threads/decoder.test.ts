@@ -162,7 +162,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
 
   it("can be read by many concurrently, in lockstep, with one pool", async () => {
     const archive = await openRamp(ramp);
-    const readers = Array.from({ length: 40 }, () => archive.streamBytes()[Symbol.asyncIterator]());
+    const readers = Array.from({ length: 16 }, () => archive.streamBytes()[Symbol.asyncIterator]());
     let rounds = 0;
     for (;;) {
       const pieces = [];

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { temporaryFolder } from "../../folder.ts";
+import { sweep } from "../../scope.ts";
 import { SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
@@ -77,7 +78,7 @@ it("the process exits with an abandoned iteration", async () => {
 });
 
 it("the process does not exit before the threads have ended, if the caller waits for that", async () => {
-  for (let i = 0; i < 8; i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
+  for (let i = 0; i < sweep(8, 2); i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
 });
 
 it("the process exits with an uncaught exception, and its exit code", async () => {
