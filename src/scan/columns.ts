@@ -234,26 +234,28 @@ function stampOf(
 ): Pick<CellSource, "stamp" | "isSettled"> | undefined {
   // A missing Zarr chunk has the fill value.
   if (info === undefined) return isArchive ? undefined : { stamp: "absent", isSettled: true };
-  const { size, version, etag, modified } = info;
+  const { size, version, etag, modified, changed = "" } = info;
   if (etag !== undefined) return { stamp: etag, isSettled: true };
   if (modified === undefined)
     return version === String(size) ? undefined : { stamp: version, isSettled: true };
-  const age = Date.now() - modified;
-  return { stamp: version, isSettled: age > (modified % 1000 === 0 ? LONG_STEP_MS : STEP_MS) };
+  const last = Math.max(modified, Number(changed) / 1e6);
+  const stamp = changed === "" ? version : `${version}-${changed}`;
+  return { stamp, isSettled: Date.now() - last > (last % 1000 === 0 ? LONG_STEP_MS : STEP_MS) };
 }
 
 /**
- * What else the values of a column depend on: how bytes are read, and, for an array with commits, which rows they are. Known
+ * What else the values of a column depend on: how bytes are read and decoded, and, for an array with commits, which rows they are. Known
  * bounds are valid only if this is unchanged.
  */
 export function fingerprintOf({ array, dtype, offset, cellRows }: ScannedColumn): string {
-  const sizes = array.metadata["sizes"] as JsonObject | undefined;
-  const layout = sizes?.["layout"] as JsonObject | undefined;
-  const commit: JsonValue = layout === undefined ? null : [layout["id"] ?? null, layout["edition"] ?? null];
+  const { sizes, codecs, filters, compressor } = array.metadata;
+  const layout = (sizes as JsonObject | undefined)?.["layout"] as JsonObject | undefined;
+  const isZarr = array.model !== undefined;
+  const facts = isZarr ? [codecs, filters, compressor] : layout && [layout["id"], layout["edition"]];
+  const own = facts?.map((fact) => fact ?? null) ?? null;
   const whole = formatDType(array.dtype);
-  const fill = (array as { readonly fillValue?: JsonValue }).fillValue ?? null;
-  const own = formatDType(dtype);
-  return stringifyJson([own, whole, array.shape.slice(1), offset, cellRows, fill, commit]);
+  const { fillValue = null } = array as { readonly fillValue?: JsonValue };
+  return stringifyJson([formatDType(dtype), whole, array.shape.slice(1), offset, cellRows, fillValue, own]);
 }
 
 export function rowsOfCell(cell: number, { cellRows }: ScannedColumn, rows: number): number {

@@ -26,6 +26,8 @@ export interface ObjectInfo {
   readonly stamp?: string;
   /** Last write of the bytes, in milliseconds since 1970; absent if the store does not know. */
   readonly modified?: number;
+  /** Last change of a file or of its attributes, in nanoseconds: unlike `modified`, no program can set it. Absent if the store does not know. */
+  readonly changed?: string;
   /** Number of names of the same bytes; absent if the store does not know, or knows only one. */
   readonly links?: number;
   /** True if the key is a symbolic link to the object. */

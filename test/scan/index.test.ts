@@ -7,7 +7,7 @@ import { basename, dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { type MemoryStore, open as openIn, writeIndex } from "../../src/index.ts";
-import { edit, open } from "../../src/node/index.ts";
+import { create, edit, open } from "../../src/node/index.ts";
 import type { ScanPlan } from "../../src/scan/scan.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { runCli } from "../cli/harness.ts";
@@ -216,17 +216,31 @@ describe("an index that is out of date covers nothing that has changed", () => {
     },
   );
 
-  it("[FI-06] when another program replaces chunks, with the same length and time", async () => {
-    const copy = await copyOf("ctable");
-    const chunk = join(copy, "volume", "data", "__3.blp");
-    const other = readFileSync(join(paths["ctable"] ?? "", "..", "large", "volume", "data", "__3.blp"));
+  it.each([
+    ["replaces", rmSync],
+    ["overwrites", () => {}],
+  ])("[FI-06] [FI-07] when another program %s chunks, with the same length and time", async (_, remove) => {
+    const folder = temporaryFolder();
+    const chunks: string[] = [];
+    for (const value of [5, 7]) {
+      const path = join(folder, `${value}.bcolz`);
+      const array = await create(path, { format: "bcolz", dtype: "int32", chunkLength: 64 });
+      await array.append(new Int32Array(256).fill(value));
+      await array.close();
+      chunks.push(join(path, "data", "__3.blp"));
+    }
+    const [chunk = "", other = ""] = chunks;
+    const bytes = readFileSync(other);
+    expect(readFileSync(chunk).length).toBe(bytes.length);
     const time = new Date(Date.now() - 100_000);
     utimesSync(chunk, time, time);
-    await runCli(["index", copy]);
-    rmSync(chunk);
-    writeFileSync(chunk, other);
+    const path = join(folder, "5.bcolz");
+    expect((await runCli(["index", path])).err).toBe("");
+    remove(chunk);
+    writeFileSync(chunk, bytes);
     utimesSync(chunk, time, time);
-    expect(await above(copy)).toEqual(Array.from({ length: 64 }, (_, i) => 192 + i));
+    const { rows } = await scanPath(path, { filter: { value: { gt: 5 } }, columns: [] });
+    expect(rows).toEqual(Array.from({ length: 64 }, (_, i) => 192 + i));
   });
 
   it("[FI-06] [FI-08] when another table takes the table's place", async () => {
@@ -234,6 +248,20 @@ describe("an index that is out of date covers nothing that has changed", () => {
     const large = join(paths["ctable"] ?? "", "..", "large");
     for (const name of ["volume", "big"]) cpSync(join(large, name), join(copy, name), { recursive: true });
     expect((await above(copy)).length).toBe(ROWS);
+  });
+
+  it("[FI-06] [FI-08] when the document of a Zarr array says that its chunks are encoded otherwise", async () => {
+    const path = join(temporaryFolder(), "array.zarr");
+    const codecs = [{ name: "bytes", configuration: { endian: "little" } }];
+    const array = await create(path, { format: "zarr", dtype: "uint16", chunkLength: 4, codecs });
+    await array.append(Uint16Array.from({ length: 16 }, (_, i) => i));
+    await array.close();
+    await runCli(["index", path]);
+    const options = { filter: { value: { gte: 3072 } }, columns: [] };
+    expect((await scanPath(path, options)).rows).toEqual([]);
+    const document = join(path, "zarr.json");
+    writeFileSync(document, readFileSync(document, "utf8").replace('"little"', '"big"'));
+    expect((await scanPath(path, options)).rows).toEqual([12, 13, 14, 15]);
   });
 
   it("[FI-07] when chunks were written just now, which are waited for", async () => {

@@ -20,7 +20,7 @@ export interface Handle {
   readonly fd: number;
   readonly size: number;
   /** With exact times if files are steady. */
-  readonly info: Facts<number> | (Facts<bigint> & { readonly mtimeNs: bigint });
+  readonly info: Facts<number> | (Facts<bigint> & { readonly [time in "mtimeNs" | "ctimeNs"]: bigint });
   /** Reads under way. */
   uses: number;
   /** The turn in which the path was last checked. */
@@ -370,11 +370,20 @@ export function lstat(path: string): fs.Stats | undefined {
 }
 
 /** Identifies the bytes of a file: size, time of change in nanoseconds, inode. */
-export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "ino" | "nlink">): ObjectInfo {
+export function describeFile(
+  info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "ino" | "nlink" | "ctimeNs">,
+): ObjectInfo {
   const stamp = `${info.size}-${info.mtimeNs}`;
   const version = `${stamp}-${info.ino}`;
   const links = info.nlink > 1n ? { links: Number(info.nlink) } : {};
-  return { size: Number(info.size), version, stamp, modified: Number(info.mtimeNs) / 1e6, ...links };
+  const modified = Number(info.mtimeNs) / 1e6;
+  return { size: Number(info.size), version, stamp, modified, changed: `${info.ctimeNs}`, ...links };
+}
+
+/** The same of a file before it gets its name, which is a change of it. */
+export function describeUnnamed(info: fs.BigIntStats): ObjectInfo {
+  const { changed: _, ...facts } = describeFile(info);
+  return facts;
 }
 
 /** What is at a path; undefined if it does not exist, or a part of the path is a file. */

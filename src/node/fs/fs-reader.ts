@@ -476,6 +476,7 @@ class HeadReads {
         mtimeNs: facts[at + 1] ?? 0n,
         ino: facts[at + 2] ?? 0n,
         nlink: facts[at + 3] ?? 1n,
+        ctimeNs: facts[at + 4] ?? 0n,
       });
       heads[place] = { bytes: bytes.subarray(i * length, i * length + got), info };
     }

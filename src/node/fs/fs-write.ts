@@ -14,7 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
 import { type Folders, joinPath, renameWhenFree, syncAll } from "./fs-folders.ts";
-import { describeFile, isHandleShortage, lacksHardLinks, systemCode } from "./fs-handles.ts";
+import { describeUnnamed, isHandleShortage, lacksHardLinks, systemCode } from "./fs-handles.ts";
 
 /**
  * Bytes of a stage: one is filled while the other is written. A file that does not fill one goes through the cache, because
@@ -427,7 +427,7 @@ async function writeNew(file: number, path: string, publication: Publication): P
   try {
     await publication.write(file, path);
     if (publication.durableIn !== undefined) await syncAll(file);
-    return describeFile(fs.fstatSync(file, { bigint: true }));
+    return describeUnnamed(fs.fstatSync(file, { bigint: true }));
   } finally {
     fs.closeSync(file);
   }

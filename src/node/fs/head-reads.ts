@@ -29,7 +29,7 @@ export interface HeadReply {
 export const OTHER = -1 as const;
 
 /** Number of {@link HeadReply.facts} for each path. */
-export const HEAD_FACTS = 4 as const;
+export const HEAD_FACTS = 5 as const;
 
 /** Does a job. Never throws: a path that cannot be read is {@link OTHER}. */
 export function readHeads({ paths, length }: HeadJob): HeadReply {
@@ -80,5 +80,6 @@ function note(info: fs.BigIntStats, facts: BigInt64Array, i: number): 0 {
   facts[at + 1] = info.mtimeNs;
   facts[at + 2] = info.ino;
   facts[at + 3] = info.nlink;
+  facts[at + 4] = info.ctimeNs;
   return 0;
 }
