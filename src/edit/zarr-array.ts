@@ -6,7 +6,6 @@
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { at, elementsOf, joinBytes, roundUp } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
@@ -29,7 +28,7 @@ import { parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../zarr/document/model.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import { storedPositions } from "../zarr/read/stored-chunks.ts";
-import { type NodeDocument, putDocument, readDocument } from "../zarr/write/node-document.ts";
+import { asRead, type NodeDocument, putDocument, readDocument } from "../zarr/write/node-document.ts";
 import { recoverShard, type ShardRecovery } from "../zarr/write/recover-shard.ts";
 import {
   encodeInnerChunk,
@@ -411,10 +410,10 @@ export class ZarrEdit extends QueuedEditor {
 
   async #changeDocument(change: (document: NodeDocument) => NodeDocument, shrinks = false): Promise<void> {
     const before = await this.#readOwn();
-    const document = keepFloats({ ...change(before.document) }, before.document);
+    const document = change(before.document);
     this.#behind = await putDocument(this.store, this.path, before, document, shrinks);
     const name = this.store.describe(joinKey(this.path, DOCUMENT));
-    const model = parseDocument(document as JsonObject, this.path, name, this.#settings.customCodecs);
+    const model = parseDocument(asRead(document, name), this.path, name, this.#settings.customCodecs);
     this.#array = new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
   }
 }

@@ -2,7 +2,6 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { SuperchunkError } from "../errors.ts";
-import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import { removeTree } from "../store/tree.ts";
@@ -13,6 +12,7 @@ import { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import {
   addDocument,
+  asRead,
   putDocument,
   readDocument,
   refuseDual,
@@ -81,9 +81,9 @@ export class ZarrGroupEdit extends QueuedEditor {
     return this.#run(async () => {
       const before = await readDocument(this.store, this.path);
       const attributes = withAttributes(before.document["attributes"], changes);
-      const document = keepFloats({ ...before.document, attributes }, before.document);
+      const document = { ...before.document, attributes };
       const behind = await putDocument(this.store, this.path, before, document);
-      this.#attrs = attributes as JsonObject;
+      this.#attrs = asRead(document, this.store.describe(this.path))["attributes"] as JsonObject;
       if (behind !== undefined) throw behind;
     });
   }

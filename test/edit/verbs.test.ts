@@ -612,6 +612,31 @@ describe("zarr", () => {
     await array.abandon();
   });
 
+  it("floats of documents that are whole stay floats, and numbers for callers", async () => {
+    const { store, inner, array } = await hierarchy();
+    await array.close();
+    // As zarr-python writes them.
+    for (const key of ["g/zarr.json", "g/x/zarr.json"]) {
+      const text = new TextDecoder().decode(await store.get(key));
+      const whole = text
+        .replace('"fill_value": -1', '"fill_value": 0.0')
+        .replace(/"attributes": \{[^}]*\}/, '"attributes": {"scale": 2.0}');
+      await store.put(key, new TextEncoder().encode(whole));
+    }
+    const again = await inner.edit("x");
+    await again.append(Float64Array.of(1, 2));
+    await again.flush();
+    await again.resize([6, 2]);
+    for (const node of [again, await edit(store, "g")]) {
+      await node.setAttributes({ unit: "EUR" });
+      expect(node.attrs).toEqual({ scale: 2, unit: "EUR" });
+      await node.close();
+    }
+    expect(await valuesOf(store, "g/x")).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0]);
+    const text = new TextDecoder().decode(await store.get("g/x/zarr.json"));
+    expect(text).toMatch(/"fill_value": 0\.0,.*"scale": 2\.0/s);
+  });
+
   it("a power cut leaves the old rows or the new ones, and the next writer corrects the copies", async () => {
     const { store: made, array } = await hierarchy();
     await array.append(Float64Array.from({ length: 6 }, (_, i) => i));

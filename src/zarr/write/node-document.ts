@@ -8,7 +8,7 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
-import type { JsonInput } from "../../format/types.ts";
+import type { JsonInput, JsonObject } from "../../format/types.ts";
 import { foldersOnly, joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
@@ -76,6 +76,11 @@ export async function putDocument(
     () => undefined,
     (error: unknown) => behind(store, path, error),
   );
+}
+
+/** A document as its readers parse it: with plain numbers for floats. */
+export function asRead(document: NodeDocument, name: string): JsonObject {
+  return parseJson(jsonBytes(document), name) as JsonObject;
 }
 
 /** The error for copies that stayed behind. Other failures than of the store are rethrown. */
