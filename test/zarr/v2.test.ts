@@ -147,3 +147,17 @@ test("[FH-08] zeros are stored if there is no fill value, because other programs
   for (const name of ["0.0", "0.1", "1.0", "1.1"])
     expect(await store.get(`a/${name}`)).toEqual(new Uint8Array(12));
 });
+
+test.each(["<M8[s]", ">M8[D]", "<m8[ms]"])(
+  "[FH-07] %s without a fill value are NaT where nothing is stored, and stay NaT beside values that are set",
+  async (dtype) => {
+    const store = new MemoryStore();
+    await store.put("a/.zarray", json({ ...base, dtype, fill_value: null }));
+    const array = await openZarrWriter(store, "a");
+    const nat = -(2n ** 63n);
+    expect(await array.get([0, 0])).toBe(nat);
+    await array.set([0, 1], 5n);
+    const { data } = await (await openZarrArray(store, "a")).get([{ start: 0, stop: 1, step: 1 }, null]);
+    expect([...(data as BigInt64Array)].slice(0, 3)).toEqual([nat, 5n, nat]);
+  },
+);

@@ -138,7 +138,7 @@ function structType(configuration: JsonObject, place: FieldPlace, depth: number)
 const MAX_FILL = 64 << 20;
 
 /**
- * One item with the fill value, in the byte order of the dtype. null (Zarr v2's "undefined") gives zero bytes. Throws
+ * One item with the fill value, in the byte order of the dtype. null (Zarr v2's "undefined") gives zero, empty or NaT. Throws
  * `BAD_FIELD` for a value that the dtype does not have, `LIMIT` for items of more than 64 MiB.
  */
 export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
@@ -149,11 +149,18 @@ export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace
       { path: place.path, field: "dtype", expected: `at most ${MAX_FILL}`, found: dtype.itemSize },
     );
   try {
-    return value === null ? new Uint8Array(dtype.itemSize) : itemFromFill(dtype, value, place);
+    return value === null ? emptyItem(dtype) : itemFromFill(dtype, value, place);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_ARGUMENT")) throw error;
     throw badMember(place, `a value of the data type ${dtype.kind} (${error.summary})`, value);
   }
+}
+
+function emptyItem(dtype: DType): Uint8Array {
+  const item = new Uint8Array(dtype.itemSize);
+  // Zero would be a date, 1970.
+  if (dtype.kind === "datetime" || dtype.kind === "timedelta") item[dtype.byteOrder === "big" ? 0 : 7] = 0x80;
+  return item;
 }
 
 function itemFromFill(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {

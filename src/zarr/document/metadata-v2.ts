@@ -82,7 +82,7 @@ export function v2Fill(
   root: FieldPlace,
 ): Pick<ArrayModel, "fillItem" | "fillValue" | "warnings"> {
   const fillValue = document["fill_value"] ?? null;
-  const isNull = "fill_value is null: chunks that are not stored read as zero bytes";
+  const isNull = "fill_value is null: chunks that are not stored read as zero, empty or NaT";
   return {
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
