@@ -612,6 +612,26 @@ describe("zarr", () => {
     await array.abandon();
   });
 
+  it("groups that other programs made and did not list are listed above the first node that is changed in them", async () => {
+    const { store, root } = await hierarchy();
+    const bytes = (value: object) => new TextEncoder().encode(JSON.stringify(value));
+    const listed = async () => (await documents(store)).consolidated_metadata.metadata;
+    for (const key of ["h/zarr.json", "h/i/zarr.json"])
+      await store.put(key, bytes({ zarr_format: 3, node_type: "group", attributes: { key } }));
+    const array = await documents(store, "g/x/zarr.json");
+    await store.put("h/i/x/zarr.json", bytes(array));
+    await store.put("without/x/zarr.json", bytes(array));
+    for (const path of ["h/i/x", "without/x"]) {
+      const changed = await edit(store, path);
+      await changed.setAttributes({ a: 1 });
+      await changed.close();
+    }
+    expect(Object.keys(await listed())).toEqual(["g", "g/x", "h", "h/i", "h/i/x"]);
+    expect((await listed())["h/i"]?.attributes).toEqual({ key: "h/i/zarr.json" });
+    await root.erase("h");
+    expect(Object.keys(await listed())).toEqual(["g", "g/x"]);
+  });
+
   it("floats of documents that are whole stay floats, and numbers for callers", async () => {
     const { store, inner, array } = await hierarchy();
     await array.close();

@@ -65,7 +65,7 @@ export async function putDocument(
   shrinks = false,
 ): Promise<SuperchunkError | undefined> {
   const own = () => put(store, path, document, { ifVersion: before.version });
-  const update = () => updateCopies(store, path, (copies, name) => setCopy(copies, name, document), shrinks);
+  const update = () => updateCopies(store, path, copyWriter(store, path, document), shrinks);
   if (shrinks) {
     await update();
     await own();
@@ -97,11 +97,9 @@ function behind(store: WritableStore, path: string, error: unknown): SuperchunkE
 /** Creates a node at an empty path. Throws `CONFLICT` if there is one. */
 export async function addDocument(store: WritableStore, path: string, document: NodeDocument): Promise<void> {
   await put(store, path, document, { ifAbsent: true });
-  await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false).catch(
-    (error: unknown) => {
-      throw behind(store, path, error);
-    },
-  );
+  await updateCopies(store, path, copyWriter(store, path, document), false).catch((error: unknown) => {
+    throw behind(store, path, error);
+  });
 }
 
 function dropCopies(copies: Map<string, JsonInput>, name: string): void {
@@ -119,7 +117,7 @@ export async function removeDocument(store: WritableStore, path: string): Promis
 /** Makes the copies in the groups above match the node's document. */
 export async function mendCopies(store: WritableStore, path: string): Promise<void> {
   const { document } = await readDocument(store, path);
-  await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
+  await updateCopies(store, path, copyWriter(store, path, document), false);
 }
 
 async function put(
@@ -134,6 +132,27 @@ async function put(
   });
 }
 
+/** Changes the copies that a group has, in which the node has this name. */
+type CopyChange = (copies: Map<string, JsonInput>, name: string) => void | Promise<void>;
+
+/**
+ * Puts the copy of a node, and copies of the groups above it that are not listed: other programs that did not list them, or a kill. zarr-python opens
+ * no group that lists a node without the groups above it, so the node is not listed either if these have no document.
+ */
+function copyWriter(store: WritableStore, path: string, document: NodeDocument): CopyChange {
+  return async (copies, name) => {
+    const missing: [name: string, document: NodeDocument][] = [];
+    for (let { folder } = splitKey(name); folder !== ""; { folder } = splitKey(folder)) {
+      if (copies.has(folder)) continue;
+      const group = await findDocument(store, path.slice(0, path.length - name.length) + folder);
+      if (group === undefined) return;
+      missing.unshift([folder, copyOf(group.document)]);
+    }
+    for (const [group, copy] of missing) copies.set(group, copy);
+    setCopy(copies, name, document);
+  };
+}
+
 /** The copy of a group keeps its own list of copies. */
 function setCopy(copies: Map<string, JsonInput>, name: string, document: NodeDocument): void {
   const { consolidated_metadata: _, ...own } = document;
@@ -146,7 +165,7 @@ function setCopy(copies: Map<string, JsonInput>, name: string, document: NodeDoc
 async function updateCopies(
   store: WritableStore,
   path: string,
-  change: (copies: Map<string, JsonInput>, name: string) => void,
+  change: CopyChange,
   isRootFirst: boolean,
 ): Promise<void> {
   if (path === "") return;
@@ -180,7 +199,7 @@ async function updateCopiesIn(
   if (stored === undefined || !isObject(consolidated) || !isObject(consolidated["metadata"])) return;
   const copies = new Map(Object.entries(consolidated["metadata"]));
   const before = stringifyJson(Object.fromEntries(copies));
-  change(copies);
+  await change(copies);
   const metadata = Object.fromEntries(copies);
   if (stringifyJson(metadata) === before) return;
   const document = { ...stored.document, consolidated_metadata: { ...consolidated, metadata } };
