@@ -21,6 +21,7 @@ import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
+import type { StoreOptions } from "../store/types.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { keyOf } from "./fs/fs-folders.ts";
@@ -117,8 +118,8 @@ export async function openArray<const Name extends string = string>(
   options: OpenArrayPathOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
   const opened = await open(location, withColumn(options));
-  const reopen = async (): Promise<ReadableArray<ValuesOf<Name>>> => {
-    const again = await open(location, withColumn(options));
+  const reopen = async (more: StoreOptions): Promise<ReadableArray<ValuesOf<Name>>> => {
+    const again = await open(location, { ...withColumn(options), ...more });
     return closeOnFailure(again, asReadableArray<Name>(again, options));
   };
   return closeOnFailure(opened, asArray(opened, options, reopen));

@@ -25,6 +25,9 @@ const SLICE_BYTES = 4 << 20;
 const MAX_FAILURES = 20;
 const SOON = 50;
 
+/** Opens the array again. */
+export type Reopen<Types extends ValueTypes> = (options: StoreOptions) => Promise<ReadableArray<Types>>;
+
 /**
  * The rows of an array in order, in slices of whole rows, and then appended rows as they are committed. Ends when the signal is
  * aborted. `reopen` opens the array again if it cannot refresh itself.
@@ -33,7 +36,7 @@ const SOON = 50;
  */
 export async function* followRows<Types extends ValueTypes>(
   array: ReadableArray<Types>,
-  reopen: () => Promise<ReadableArray<Types>>,
+  reopen: Reopen<Types>,
   options: FollowOptions,
 ): AsyncGenerator<ArraySlice<Types>> {
   checkOptions(options, "from interval signal");
@@ -47,19 +50,36 @@ export async function* followRows<Types extends ValueTypes>(
   let next = from;
   let last: Uint8Array | undefined;
   let failures = 0;
+  let isNewer = false;
+  const isZarr = array.dialect.startsWith("zarr");
   const isOver = (): boolean => signal?.aborted === true;
+  /** Moves to the current state. Returns true if the array says that it is another one. */
+  const moveOn = async (): Promise<boolean> => {
+    if ("refresh" in current && typeof current.refresh === "function") return current.refresh({ signal });
+    const before = current;
+    current = await reopen({ signal });
+    if (before !== array) await before.close();
+    return false;
+  };
   try {
     for (let looks = 0; !isOver(); looks++) {
       let lost: SuperchunkError | undefined;
       try {
-        if (looks > 0) current = await moveOn(array, current, reopen);
+        if (looks > 0 && (await moveOn())) isNewer = true;
         const [rows = 0, ...rowShape] = current.shape;
         const rowBytes = Math.max(1, elementsOf(rowShape) * current.dtype.itemSize);
         const step = Math.max(1, Math.floor(SLICE_BYTES / rowBytes));
-        lost = await findLoss(current, { items, last, next }, signal);
+        lost = await findLoss(current, { items, last, next, stop: next, isNewer }, signal);
+        isNewer = false;
         while (next < rows && lost === undefined) {
           const stop = Math.min(rows, next + step);
           const bytes = await current.getBytes([slice(next, stop)], { signal });
+          // A chunk that a writer of Zarr has removed reads as the fill value, so the rows must be there afterwards too.
+          if (isZarr) {
+            await moveOn();
+            lost = await findLoss(current, { items, last, next, stop, isNewer }, signal);
+            if (lost !== undefined) break;
+          }
           last = bytes.slice(-rowBytes);
           const shape = [stop - next, ...rowShape];
           next = stop;
@@ -80,30 +100,41 @@ export async function* followRows<Types extends ValueTypes>(
   }
 }
 
+interface Yielded {
+  /** The dtype and the shape of a row. */
+  readonly items: string;
+  readonly last: Uint8Array | undefined;
+  /** The first row that was not yielded, and the end of the rows that were read. */
+  readonly next: number;
+  readonly stop: number;
+  /** True if there was a commit. */
+  readonly isNewer: boolean;
+}
+
 /**
- * The error if rows up to `next` were yielded, and are not there any more. Only arrays of superchunks count their commits, so the last row is
- * compared: a writer may cut rows off and append as many before the next look.
+ * The error if rows up to `next` were yielded, and are not there any more, or if there are fewer than `stop`. Only arrays of superchunks count their
+ * commits, so the last row is compared: a writer may cut rows off and append as many before the next look.
  */
 async function findLoss(
   current: ReadableArray,
-  yielded: { readonly items: string; readonly last: Uint8Array | undefined; readonly next: number },
+  yielded: Yielded,
   signal: AbortSignal | undefined,
 ): Promise<SuperchunkError | undefined> {
-  const { items, last, next } = yielded;
+  const { items, last, next, stop, isNewer } = yielded;
   const path = current.store.describe(current.path);
   const stale = (what: string, field: string, expected: unknown, found: unknown): SuperchunkError =>
     new SuperchunkError("STALE", what, { path, field, expected, found });
   const found = itemsOf(current);
   if (items !== found) return stale("another array has taken its place", "dtype", items, found);
   const [rows = 0] = current.shape;
-  if (last === undefined || rows === next) return undefined;
-  if (rows < next)
+  if (rows < stop && (last !== undefined || stop > next))
     return stale(
-      `${next} rows were read, but the array has ${rows} now: its writer cut rows off`,
+      `${stop} rows were read, but the array has ${rows} now: its writer cut rows off`,
       "shape",
-      next,
+      stop,
       rows,
     );
+  if (last === undefined || (rows === next && !isNewer)) return undefined;
   if (isEqual(last, await current.getBytes([slice(next - 1, next)], { signal }))) return undefined;
   return stale(
     `row ${next - 1} has changed since it was read: its writer set it, or cut rows off and appended others`,
@@ -121,19 +152,4 @@ function itemsOf({ dtype, shape }: ReadableArray): string {
 /** True for an error that goes away if a writer is replacing files. Some programs write into the files that others read. */
 function mayPass(error: unknown): boolean {
   return isSuperchunkError(error) && (error.code === "STALE" || error.isDamage);
-}
-
-/** The array in its current state. */
-async function moveOn<Types extends ValueTypes>(
-  first: ReadableArray<Types>,
-  current: ReadableArray<Types>,
-  reopen: () => Promise<ReadableArray<Types>>,
-): Promise<ReadableArray<Types>> {
-  if ("refresh" in current && typeof current.refresh === "function") {
-    await current.refresh();
-    return current;
-  }
-  const newest = await reopen();
-  if (current !== first) await current.close();
-  return newest;
 }

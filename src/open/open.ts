@@ -12,11 +12,11 @@ import { HELD_NAMES } from "../format/naming.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
-import type { FollowOptions } from "./follow.ts";
+import type { FollowOptions, Reopen } from "./follow.ts";
 import type { OpenAnyOptions } from "./open-node.ts";
 
 /** `{` begins JSON, which may be a set of references. */
@@ -110,9 +110,12 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
-  const openIt = () => openAs(store, path, withColumn(options), options.column === undefined);
+  const openIt = (more: StoreOptions) =>
+    openAs(store, path, { ...withColumn(options), ...more }, options.column === undefined);
   // The caller owns the store and closes it.
-  return asArray(await openIt(), options, async () => asReadableArray<Name>(await openIt(), options));
+  return asArray(await openIt({}), options, async (more) =>
+    asReadableArray<Name>(await openIt(more), options),
+  );
 }
 
 /**
@@ -147,7 +150,7 @@ export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArr
 export async function asArray<const Name extends string = string>(
   opened: Readable,
   options: OpenArrayOptions<Name>,
-  reopen: () => Promise<ReadableArray<ValuesOf<Name>>>,
+  reopen: Reopen<ValuesOf<Name>>,
 ): Promise<FollowableArray<ValuesOf<Name>>> {
   const array = await asReadableArray(opened, options);
   return Object.assign(array, {

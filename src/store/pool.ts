@@ -107,17 +107,24 @@ export class Turns {
   }
 }
 
+/** Timers that are set to more fire at once. */
+const LONGEST_PAUSE = 2 ** 31 - 1;
+
 /** Waits. Throws the reason of the signal if it is aborted meanwhile. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) return reject(signal.reason);
     const stop = (): void => {
       clearTimeout(timer);
       reject(signal?.reason);
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", stop);
+        resolve();
+      },
+      Math.min(ms, LONGEST_PAUSE),
+    );
     signal?.addEventListener("abort", stop, { once: true });
   });
 }
