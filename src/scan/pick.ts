@@ -106,8 +106,9 @@ export async function pickPoints(
   coordinates: readonly Indices[],
   options: PickOptions = {},
 ): Promise<ArraySlice> {
-  const chosen = itemReader(array, options.fields);
   const { shape } = array;
+  if (shape.length === 0) return pickOuter(array, coordinates, options);
+  const chosen = itemReader(array, options.fields);
   const count = coordinates?.[0]?.length ?? 0;
   if (coordinates?.length !== shape.length || coordinates.some((each) => each?.length !== count))
     throw wrong(

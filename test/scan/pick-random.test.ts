@@ -125,8 +125,10 @@ test.each(SEEDS)("seed %i: oindex and vindex give the items that numpy gives", a
         [expected].flat(5),
       ]);
     }
-    if (shape.length > 0 && !shape.includes(0)) {
-      const points = Array.from({ length: roll(0, 40) }, () => shape.map((length) => roll(-length, length)));
+    if (!shape.includes(0)) {
+      // An array without dimensions has one item, at no coordinates.
+      const count = shape.length === 0 ? 1 : roll(0, 40);
+      const points = Array.from({ length: count }, () => shape.map((length) => roll(-length, length)));
       const lists = shape.map((_, d) => points.map((point) => point[d] ?? 0));
       const { data } = await array.vindex(lists);
       const places = points.map((point) => point.map((i, d) => (i < 0 ? i + (shape[d] ?? 0) : i)));
