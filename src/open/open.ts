@@ -110,12 +110,14 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
-  const openIt = (more: StoreOptions) =>
-    openAs(store, path, { ...withColumn(options), ...more }, options.column === undefined);
-  // The caller owns the store and closes it.
-  return asArray(await openIt({}), options, async (more) =>
-    asReadableArray<Name>(await openIt(more), options),
-  );
+  const openIt = (from: ReadableStore | ForeignStore, more: StoreOptions) =>
+    openAs(from, path, { ...withColumn(options), ...more }, options.column === undefined);
+  return asArray(await openIt(store, {}), options, async (more) => {
+    const renewed = ("renew" in store ? store.renew?.() : undefined) ?? store;
+    const again = await asReadableArray<Name>(await openIt(renewed, more), options);
+    // The caller owns the store and closes it.
+    return Object.assign(again, { close: async () => {} });
+  });
 }
 
 /**

@@ -81,9 +81,11 @@ export class HttpStore implements ReadableStore {
   readonly #request: Send;
   readonly #timeoutMs: number;
   readonly #versions = new Map<string, string>();
+  readonly #given: readonly [base: string | URL, options: HttpStoreOptions];
   #page: string | undefined;
 
   constructor(base: string | URL, options: HttpStoreOptions = {}) {
+    this.#given = [base, options];
     const url = parseBase(base);
     this.#origin = url.origin;
     this.#folder = url.pathname.replace(/\/+$/, "");
@@ -170,6 +172,10 @@ export class HttpStore implements ReadableStore {
     return (
       this.#page && `the server answered with a web page, at ${this.#page}; look for the archive's own URL`
     );
+  }
+
+  renew(): HttpStore {
+    return new HttpStore(...this.#given);
   }
 
   /** Forgets the versions seen, so that changed objects can be read. */

@@ -108,6 +108,8 @@ export interface ReadableStore {
    * others.
    */
   unpin?(key: string): void;
+  /** Capability of such a store: the same objects, without what it remembers of them. Closing it closes no connection of this store. */
+  renew?(): ReadableStore;
   /**
    * True if `stat` reads the whole object, because the store cannot learn a size otherwise. A reader that needs only a part of an object
    * then does without its size and version.

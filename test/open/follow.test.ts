@@ -5,11 +5,14 @@ import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
 import * as node from "../../src/node/index.ts";
 import { openArray } from "../../src/open/open.ts";
+import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { pause } from "../../src/store/pool.ts";
 import { removeTree } from "../../src/store/tree.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { imageOf } from "../crash/images.ts";
 import { temporaryFolder } from "../folder.ts";
+import { serveObjects } from "../store/server.ts";
 
 const FORMATS: readonly [string, CreateOptions][] = [
   ["blz", { chunkLength: 2, superchunkLength: 2 }],
@@ -148,6 +151,28 @@ test("a file that another program is writing is read again until it is whole; da
   torn = 1000;
   await expect(following.next()).rejects.toMatchObject({ code: "TRUNCATED" });
 });
+
+test.each(FORMATS)(
+  "%s: over HTTP, also after files were replaced under their names",
+  async (format, options) => {
+    const store = new MemoryStore();
+    await (await create(store, "a", { ...options, dtype: "<i4", data: [1, 2, 3, 4, 5, 6, 7] })).close();
+    const server = await serveObjects(await imageOf(store));
+    const network = new HttpStore(server.url);
+    const following = (await openArray(network, "a")).follow({ interval: 1 });
+    expect((await following.next()).value?.data).toEqual(Int32Array.of(1, 2, 3, 4, 5, 6, 7));
+    for (const row of [8, 10]) {
+      const writer = await edit(store, "a");
+      await writer.append([row, row + 1]);
+      if (format === "blz") await writer.compact();
+      await writer.close();
+      for (const [key, bytes] of await imageOf(store)) server.objects.set(key, bytes);
+      expect((await following.next()).value?.data).toEqual(Int32Array.of(row, row + 1));
+    }
+    await following.return(undefined);
+    await server.close();
+  },
+);
 
 test("rows of an array of superchunks that are replaced by as many are an error, also without further rows", async () => {
   const store = new MemoryStore();

@@ -234,6 +234,7 @@ export type FullStore = Required<
     | "getHead"
     | "getHeads"
     | "pinsVersions"
+    | "renew"
     | "unpin"
     | "isFolder"
     | "identify"

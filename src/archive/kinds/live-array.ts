@@ -183,7 +183,7 @@ class LiveArray implements ArrayArchive {
   }
 
   async close(): Promise<void> {
-    await this.store.close?.();
+    for (const store of new Set([this.store, this.#state.store])) await store.close?.();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -294,8 +294,12 @@ interface Opened {
   readonly files: OpenedFiles;
 }
 
-/** Opens the newest generation, or its first `rows` rows. */
-type Reopen = (rows: number | undefined, signal: AbortSignal | undefined) => Promise<Opened>;
+/** Opens the newest generation, or its first `rows` rows. `before` is the one that is open. */
+type Reopen = (
+  rows: number | undefined,
+  signal: AbortSignal | undefined,
+  before: StoredLayout,
+) => Promise<Opened>;
 
 /** State shared by an array and its columns: the generation that they show. */
 class LiveState {
@@ -324,7 +328,7 @@ class LiveState {
   /** Moves to the newest generation. Returns true if it is another one. */
   async refresh(signal: AbortSignal | undefined): Promise<boolean> {
     const before = this.#asked;
-    const newest = await this.#reopen(undefined, signal);
+    const newest = await this.#reopen(undefined, signal, this.#opened.layout);
     this.#opened = newest;
     this.#asked = newest.layout;
     this.#seen = newest.sizes;
@@ -374,7 +378,7 @@ class LiveState {
     const { array, layout } = this.#opened;
     let newest: Opened;
     try {
-      newest = await this.#reopen(array.shape[0], signal);
+      newest = await this.#reopen(array.shape[0], signal, layout);
     } catch (error) {
       if (isSuperchunkError(error, "NOT_FOUND")) throw this.#stale("the array has been removed");
       throw error;
@@ -421,22 +425,32 @@ export async function openLiveArray(
   options: OpenOptions,
 ): Promise<ArrayArchive> {
   const { verify, decoder, openPlace } = options;
-  const reopen = async (
-    rows: number | undefined,
-    first?: FolderMetadata,
-    signal?: AbortSignal,
-  ): Promise<Opened> => {
-    const read = await readGeneration(store, path, first, { verify, decoder, openPlace, signal }, rows);
-    const generation = await withViewWarning(store, path, read, signal);
-    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
+  let current = store;
+  const openIt = async (rows?: number, first?: FolderMetadata, signal?: AbortSignal): Promise<Opened> => {
+    const read = await readGeneration(current, path, first, { verify, decoder, openPlace, signal }, rows);
+    const generation = await withViewWarning(current, path, read, signal);
+    const attrs = (await readAttributes(current, joinKey(path, "meta/attributes"), { signal })) ?? {};
     const { layout, sizes, store: placed } = generation;
     const files = new OpenedFiles();
     // With several stores, no single one tracks the versions of all files.
-    files.hasVersions = placed === store;
+    files.hasVersions = placed === current;
     return { array: showGeneration(generation, attrs, files), layout, store: placed, sizes, files };
   };
-  const opened = await reopen(undefined, found, options.signal);
-  return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
+  const reopen: Reopen = async (rows, signal, before) => {
+    try {
+      const newest = await openIt(rows, undefined, signal);
+      const { layout } = newest;
+      if (current.renew === undefined || (layout.id === before.id && layout.epoch === before.epoch))
+        return newest;
+    } catch (error) {
+      if (current.renew === undefined || !isSuperchunkError(error, "STALE")) throw error;
+    }
+    // Names may mean other files than those that the store remembers.
+    current = current.renew();
+    return openIt(rows, undefined, signal);
+  };
+  const opened = await openIt(undefined, found, options.signal);
+  return new LiveArray(new LiveState(store, path, opened, reopen));
 }
 
 /** Adds a warning if Zarr readers see an older generation. `verify` reports a view whose state cannot be read. */

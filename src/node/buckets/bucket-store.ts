@@ -65,7 +65,9 @@ export class BucketStore implements WritableStore {
   readonly #place: BucketPlace;
   readonly #turns: Turns;
   readonly #versions = new Map<string, string>();
-  #client: Promise<BucketClient> | undefined;
+  /** The connections, which renewed stores share. */
+  #shared: { client?: Promise<BucketClient> | undefined } = {};
+  #isRenewed = false;
   /** After a write, this store reads each object in its present state. */
   #hasWritten = false;
   /** Resolves if the server obeys conditions of puts. */
@@ -89,6 +91,13 @@ export class BucketStore implements WritableStore {
 
   unpin(key: string): void {
     this.#versions.delete(key);
+  }
+
+  renew(): BucketStore {
+    const renewed = new BucketStore(this.#provider, this.#place);
+    renewed.#shared = this.#shared;
+    renewed.#isRenewed = true;
+    return renewed;
   }
 
   describe(key: string): string {
@@ -189,8 +198,9 @@ export class BucketStore implements WritableStore {
   /** Forgets the versions seen, and closes connections. */
   async close(): Promise<void> {
     this.#versions.clear();
-    const client = this.#client;
-    this.#client = undefined;
+    if (this.#isRenewed) return;
+    const { client } = this.#shared;
+    this.#shared.client = undefined;
     (await client?.catch(() => undefined))?.close();
   }
 
@@ -211,8 +221,8 @@ export class BucketStore implements WritableStore {
     signal?.throwIfAborted();
     // Each request under way listens for the abort, which is not a leak.
     if (signal !== undefined) setMaxListeners(0, signal);
-    this.#client ??= this.#provider.connect();
-    const client = await this.#client;
+    this.#shared.client ??= this.#provider.connect();
+    const client = await this.#shared.client;
     try {
       return await this.#turns.run(() => work(client, signal === undefined ? {} : { abortSignal: signal }));
     } catch (error) {

@@ -40,6 +40,7 @@ export function withHeads(store: ReadableStore): ReadableStore {
     readsToStat: store.readsToStat === true,
     describe: (key) => store.describe(key),
     explainAbsence: () => store.explainAbsence?.(),
+    renew: () => withHeads(store.renew?.() ?? store),
     async get(key, options) {
       heads.delete(key); // this answer is newer than the kept beginning
       return store.get(key, options);
