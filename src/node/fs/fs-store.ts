@@ -81,8 +81,8 @@ export class FileStore extends FolderReader implements WritableStore {
 
   async claim<T>(key: string, work: () => Promise<T>): Promise<T> {
     const { folder, name } = splitKey(key);
-    const path = joinPath(await this.folders.make(folder, false), temporaryName(name, CLAIM));
-    return withLock(path, this.describe(key), work);
+    const parent = await this.folders.make(folder, true); // later puts find it, and sync only what is in it
+    return withLock(joinPath(parent, temporaryName(name, CLAIM)), this.describe(key), work);
   }
 
   /** Closes an object that is kept open for reading, before another thread replaces it. Windows refuses to replace open files. */
