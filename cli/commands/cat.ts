@@ -119,13 +119,47 @@ Examples:
       const isText = options.format === "text" || options.format === "json" || options.format === "ndjson";
       const quiet = options.plot !== true && (context.out.isTerminal || isText);
       const { io, signal } = context;
+      const assertSame = await watch(archive);
       const print = async (onProgress?: LongOptions["onProgress"]): Promise<void> => {
-        await printArchive(archive, options, context, { signal, onProgress });
+        // Damage that is found in an archive that has changed need not be there.
+        await printArchive(archive, options, context, { signal, onProgress }).catch(
+          async (error: unknown) => {
+            if (isSuperchunkError(error) && error.isDamage) await assertSame();
+            throw error;
+          },
+        );
         await context.out.flush();
+        await assertSame();
         printDamage(reports, options.damaged, context);
       };
       await closing(archive, () => (quiet ? print() : withProgress(io, "cat", {}, print)));
     });
+}
+
+/**
+ * Remembers what another archive in the same place would replace. Resolves with a check that throws `STALE` if that has changed. Nothing is
+ * looked at over a network, where stores refuse other versions themselves, and for an array that keeps to the generation that it opened.
+ */
+async function watch(archive: Subject): Promise<() => Promise<void>> {
+  const { store } = archive;
+  const isWatched = store.pinsVersions !== true && store.readsToStat !== true && !("generation" in archive);
+  const arrays = "names" in archive ? archive.names.map((name) => archive.column(name)) : [archive];
+  const keys = arrays.flatMap(({ path }) => [
+    ...(path === "" ? [] : [path]),
+    ...["meta/storage", "zarr.json", ".zarray"].map((name) => (path === "" ? name : `${path}/${name}`)),
+  ]);
+  const versionOf = async (key: string): Promise<string | undefined> =>
+    (await store.stat(key).catch(() => undefined))?.version;
+  const before = isWatched ? await Promise.all(keys.map(versionOf)) : [];
+  return async () => {
+    for (const [i, version] of before.entries()) {
+      const key = keys[i] ?? "";
+      if (version === undefined || (await versionOf(key)) === version) continue;
+      const message =
+        "it was replaced, or has grown, while it was read: what was printed may be of both states; run it again";
+      throw new SuperchunkError("STALE", message, { path: store.describe(key) });
+    }
+  };
 }
 
 async function printArchive(
