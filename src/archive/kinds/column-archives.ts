@@ -26,7 +26,6 @@ import type {
   TableArchive,
   VerifyReport,
 } from "./types.ts";
-import { findingsOf, isUnfinished, joinReports, UNFINISHED, verifyParts, whileUnchanged } from "./verify.ts";
 
 interface ColumnParts extends StoredParts {
   readonly columns: ReadonlyMap<string, ArrayArchive>;
@@ -226,6 +225,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const { findingsOf, verifyParts } = await loadVerify();
     const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);
     const own = findingsOf(this, this.shownPath);
     return { ...report, findings: [...own, ...report.findings] };
@@ -237,6 +237,9 @@ function interleave(from: Uint8Array, size: number, out: Uint8Array, step: numbe
   for (let source = 0, target = 0; source < from.length; source += size, target += step)
     for (let b = 0; b < size; b++) out[target + b] = from[source + b] as number;
 }
+
+/** A page that opens a table does not load it. */
+const loadVerify = () => import("./verify.ts");
 
 interface TableParts extends ColumnParts {
   readonly dialect: "ctable";
@@ -271,6 +274,8 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
   readonly arrowBatches: TableArchive["arrowBatches"] = arrowBatches;
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const { isUnfinished, joinReports, UNFINISHED, verifyParts } = await loadVerify();
+    const { whileUnchanged } = await import("./unchanged.ts");
     const columns = [...this.parts.columns.values()];
     const verify = (): Promise<VerifyReport> => verifyParts(columns, this.nbytes, options);
     // Each column looks at its own; a column that is checked last must not have been replaced since the first.

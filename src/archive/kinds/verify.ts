@@ -6,53 +6,16 @@
 import { defined } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { typesizeFor } from "../../codec/header.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-fetch.ts";
 import type { ArrayArchive, Finding, Identity, LongOptions, VerifyReport } from "./types.ts";
+import { whileUnchanged } from "./unchanged.ts";
 
 const PLACES = 1024;
-
-/** Runs a check of what is stored. Throws `STALE` if something else has taken its place meanwhile: then the check has read parts of both. */
-export async function whileUnchanged<T>(
-  store: ReadableStore,
-  objects: readonly Identity[],
-  check: () => Promise<T>,
-  options: StoreOptions = {},
-): Promise<T> {
-  if (store.readsToStat === true) return check();
-  const isPinned = store.pinsVersions === true;
-  const versionOf = async (key: string): Promise<string | undefined> =>
-    (await store.stat(key, options))?.version;
-  const before = isPinned
-    ? []
-    : await Promise.all(objects.map(({ key, version }) => version ?? versionOf(key)));
-  const checked = await check();
-  for (const [i, { key, version }] of objects.entries()) {
-    // Such a store refuses to read other versions. All that was read of a single file is of one version.
-    const isSame = isPinned
-      ? version !== undefined || (await isAsBefore(store, key, options))
-      : (await versionOf(key)) === before[i];
-    if (isSame) continue;
-    throw new SuperchunkError("STALE", "it was changed while it was read; run it again", {
-      path: store.describe(key),
-    });
-  }
-  return checked;
-}
-
-/** For a store that pins versions: true if an object is as when it was first read. Not its beginning, which may be cached. */
-async function isAsBefore(store: ReadableStore, key: string, options: StoreOptions): Promise<boolean> {
-  try {
-    return (await store.getRange(key, { suffixLength: 1 }, options)) !== undefined;
-  } catch (error) {
-    if (isSuperchunkError(error, "STALE")) return false;
-    throw error;
-  }
-}
 
 export interface VerifyContext {
   readonly sequence: ChunkSequence;

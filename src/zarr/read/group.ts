@@ -126,10 +126,9 @@ export class GroupArrays extends ZarrGroup {
   }
 
   override async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const [{ joinReports, whileUnchanged }, { identitiesOf }] = await Promise.all([
-      import("../../archive/kinds/verify.ts"),
-      import("./verify.ts"),
-    ]);
+    const { joinReports } = await import("../../archive/kinds/verify.ts");
+    const { whileUnchanged } = await import("../../archive/kinds/unchanged.ts");
+    const { identitiesOf } = await import("./verify.ts");
     const arrays = [...this.#arrays.values()];
     const verifyEach = async (): Promise<VerifyReport> => {
       const reports: VerifyReport[] = [];

@@ -1,7 +1,7 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 
 import type { Finding, Identity, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
-import { whileUnchanged } from "../../archive/kinds/verify.ts";
+import { whileUnchanged } from "../../archive/kinds/unchanged.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
