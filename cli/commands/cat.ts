@@ -150,9 +150,9 @@ async function watch(archive: Subject): Promise<() => Promise<void>> {
   ]);
   const versionOf = async (key: string): Promise<string | undefined> =>
     (await store.stat(key).catch(() => undefined))?.version;
-  const before = isWatched ? await Promise.all(keys.map(versionOf)) : [];
+  const versions = isWatched ? await Promise.all(keys.map(versionOf)) : [];
   return async () => {
-    for (const [i, version] of before.entries()) {
+    for (const [i, version] of versions.entries()) {
       const key = keys[i] ?? "";
       if (version === undefined || (await versionOf(key)) === version) continue;
       const message =

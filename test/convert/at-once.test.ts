@@ -1,13 +1,13 @@
 /** Two conversions to one destination at the same time: one is refused, and nothing of it is in the other's result. */
 import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { openArray } from "../../src/index.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { walkKeys } from "../../src/store/tree.ts";
 import type { WritableStore } from "../../src/store/types.ts";
-import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { interceptStore, type StoreCall } from "../../src/store/wrappers/intercept.ts";
 import { type ConvertFormat, type ConvertOptions, type ConvertResult, convert } from "../../src/zarr.ts";
 import { temporaryFolder } from "../folder.ts";
 import { putCarray } from "./to-zarr/make-archive.ts";
@@ -118,6 +118,24 @@ it.each(["zarr", "bcolz", "npy"] as const)(
       ).toEqual([true]);
       if (isArray(to)) expect(await valuesIn(memory)).toEqual(countTo(1000));
     }
+  },
+);
+
+it.each(["zarr", "bcolz"] as const)(
+  "%s is overwritten where a server knows no conditions of deletes and puts",
+  async (to) => {
+    const memory = new MemoryStore();
+    await convertTo(1000, memory, to);
+    let refused = 0;
+    const onCall = async <T>({ method, args }: StoreCall, proceed: () => Promise<T>): Promise<T> => {
+      const { ifVersion } = (args.at(-1) ?? {}) as { ifVersion?: string };
+      if (ifVersion === undefined) return proceed();
+      refused++;
+      throw new SuperchunkError(method === "put" ? "UNSUPPORTED" : "IO", "not implemented");
+    };
+    await convertTo(-1000, interceptStore(bucketLike(memory), { onCall }), to, { overwrite: true });
+    expect(refused).toBeGreaterThan(1);
+    expect(await valuesIn(memory)).toEqual(countTo(-1000));
   },
 );
 

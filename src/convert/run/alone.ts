@@ -75,10 +75,14 @@ export function guardWrites(store: WritableStore, { record, isDocument, replaces
     await record()?.assertOurs(!isNew);
     if (method === "delete") {
       const [, options] = args as [string, DeleteOptions?];
-      return store.delete(key, { ...options, ifVersion }) as Promise<T>;
+      return store.delete(key, { ...options, ifVersion }).catch((error: unknown) => {
+        // Fewer servers know the condition of a delete than that of a put.
+        if (isSuperchunkError(error, "CONFLICT") || ifVersion === undefined) throw error;
+        return proceed();
+      }) as Promise<T>;
     }
     const [, source, put] = args as [string, PutSource, PutOptions?];
-    const only = ifVersion === undefined ? { ifAbsent: true } : { ifVersion };
+    const only = ifVersion === undefined || put?.ifAbsent === true ? { ifAbsent: true } : { ifVersion };
     const info = await store.put(key, source, { ...put, ...only }).catch((error: unknown) => {
       // Not CONFLICT: a writer of superchunks would try another name.
       if (isSuperchunkError(error, "CONFLICT"))
