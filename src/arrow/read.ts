@@ -12,8 +12,8 @@ import { at } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
-import { fromHalf } from "../parquet/values.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { fromHalf } from "../values/item-bytes.ts";
 import { encapsulate, HEADER_SCHEMA, TYPE, VERSION } from "./schema.ts";
 
 const MAGIC = "ARROW1";

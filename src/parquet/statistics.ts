@@ -177,7 +177,7 @@ export function encodeBound({ kind }: Leaf, bound: Bound): Uint8Array {
   return bytesOf(Reflect.construct(NUMBERS[kind as NumberKind], [[bound]]));
 }
 
-/** Encodes a 16-bit float that {@link fromHalf} decoded. */
+/** Encodes a 16-bit float that `fromHalf` decoded. */
 function toHalf(value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const size = Math.abs(value);

@@ -8,6 +8,7 @@ import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { swapItems } from "../values/copy-items.ts";
+import { fromHalf } from "../values/item-bytes.ts";
 import { NOT_A_TIME } from "../values/values.ts";
 import type { Leaf } from "./schema.ts";
 
@@ -100,15 +101,6 @@ function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
 /** Floats of 4 bytes from those of 2. */
 export function widenHalves(items: Uint8Array): Uint8Array {
   return bytesOf(Float32Array.from(new Uint16Array(...leavesOf(items, 2)), fromHalf));
-}
-
-/** Decodes a 16-bit float. */
-export function fromHalf(bits: number): number {
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  const sign = bits >> 15 === 1 ? -1 : 1;
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
 /** Packs eight booleans into a byte, the first in the lowest bit. */

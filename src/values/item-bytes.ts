@@ -149,6 +149,15 @@ function numberOf(value: unknown): number {
 
 const SINGLE = new DataView(new ArrayBuffer(8));
 
+/** Decodes a 16-bit float. */
+export function fromHalf(bits: number): number {
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  const sign = bits >> 15 === 1 ? -1 : 1;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
+}
+
 /** float64 as float16, rounded to the nearest, ties to even. */
 function halfBits(value: number): number {
   SINGLE.setFloat64(0, value);

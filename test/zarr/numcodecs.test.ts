@@ -1,4 +1,4 @@
-/** Filters and codecs of numcodecs: chunks that it encoded decode to what it decodes them to. */
+/** Filters and codecs of numcodecs, and the codecs that change numbers: chunks decode to what the program that encoded them decodes them to. */
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -180,3 +180,107 @@ test("arrays with read-only filters are not opened for writing, and those with s
     } else await expect(openZarrWriter(store, "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
   }
 });
+
+interface Encoded {
+  readonly objects: Readonly<Record<string, string>>;
+  readonly decoded: string | null;
+  readonly refused?: "document" | "chunk";
+}
+
+const { arrays } = JSON.parse(readFileSync(new URL("./number-codecs.json", import.meta.url), "utf8")) as {
+  readonly arrays: Readonly<Record<string, Encoded>>;
+};
+
+describe("scale_offset and cast_value of zarr-python", () => {
+  const storeOf = async ({ objects }: Encoded): Promise<MemoryStore> => {
+    const store = new MemoryStore();
+    for (const [key, text] of Object.entries(objects)) await store.put(`a/${key}`, fromText(text));
+    return store;
+  };
+  const isReadable = ([, { decoded }]: [string, Encoded]): boolean => decoded !== null;
+  const all = Object.entries(arrays);
+
+  test.each(all.filter(isReadable))("[FH-12] %s: the values that zarr-python reads", async (_, encoded) => {
+    const store = await storeOf(encoded);
+    const array = await openZarrArray(store, "a");
+    const bytes = await array.getBytes();
+    expect(withOneNaN(bytes, array.dtype)).toEqual(withOneNaN(fromText(encoded.decoded ?? ""), array.dtype));
+    expect(await array.verify()).toMatchObject({ ok: true });
+    const target = new MemoryStore();
+    await convert(array, { store: target, path: "b" });
+    const copy = await openZarrArray(target, "b");
+    expect(await copy.getBytes()).toEqual(bytes);
+    expect(copy.metadata["codecs"]).toEqual(array.metadata["codecs"]);
+    const codec = /scale_offset|cast_value/.exec(text(array.metadata["codecs"]))?.[0];
+    if (codec === undefined) return;
+    await expect(openZarrWriter(target, "b")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining(`"${codec}", which superchunk reads, and does not write`),
+    });
+  });
+
+  test.each(all.filter((each) => !isReadable(each)))(
+    "[FH-12] %s is refused, as zarr-python does",
+    async (_, encoded) => {
+      const reading = storeOf(encoded).then((store) => openZarrArray(store, "a"));
+      if (encoded.refused === "document") await expect(reading).rejects.toMatchObject({ code: "BAD_FIELD" });
+      else
+        await expect((await reading).getBytes()).rejects.toMatchObject({ code: "BAD_CHUNK", isDamage: true });
+    },
+  );
+
+  test("are refused for what they cannot mean, with the member's name", async () => {
+    const [document] = Object.values(arrays).map(({ objects }) =>
+      JSON.parse(atob(objects["zarr.json"] ?? "")),
+    );
+    const LITTLE = { name: "bytes", configuration: { endian: "little" } };
+    const openWith = async (name: string, configuration: JsonObject, type = "float64"): Promise<unknown> => {
+      const store = new MemoryStore();
+      const codecs = [{ name, configuration }, LITTLE];
+      await store.put("a/zarr.json", json({ ...document, data_type: type, fill_value: 0, codecs }));
+      return openZarrArray(store, "a");
+    };
+    const cases: readonly (readonly [string, string, JsonObject, string, string?])[] = [
+      ["UNSUPPORTED", "scale_offset", {}, "float of 2 bytes", "float16"],
+      ["UNSUPPORTED", "cast_value", { data_type: "complex64" }, "data_type"],
+      ["UNSUPPORTED", "cast_value", { data_type: "int4" }, "data_type"],
+      [
+        "UNSUPPORTED",
+        "cast_value",
+        { data_type: "float64", rounding: "towards-zero" },
+        "rounding",
+        "float32",
+      ],
+      ["BAD_FIELD", "scale_offset", { scale: 0 }, "scale", "int32"],
+      ["BAD_FIELD", "scale_offset", { scale: 0.5 }, "scale", "int32"],
+      ["BAD_FIELD", "scale_offset", { offset: 256 }, "offset", "uint8"],
+      ["BAD_FIELD", "cast_value", {}, "data_type"],
+      ["BAD_FIELD", "cast_value", { data_type: "int8", rounding: "up" }, "rounding"],
+      ["BAD_FIELD", "cast_value", { data_type: "int8", out_of_range: "cut" }, "out_of_range"],
+      ["BAD_FIELD", "cast_value", { data_type: "int8", scalar_map: { decode: [[1]] } }, "scalar_map.decode"],
+      [
+        "BAD_FIELD",
+        "cast_value",
+        { data_type: "int8", scalar_map: { decode: [[300, 1]] } },
+        "scalar_map.decode",
+      ],
+      ["UNSUPPORTED", "numcodecs.crc32c", { location: "start" }, "location"],
+    ];
+    for (const [code, name, configuration, text, type] of cases)
+      await expect(openWith(name, configuration, type), JSON.stringify(configuration)).rejects.toMatchObject({
+        code,
+        message: expect.stringContaining(text),
+      });
+  });
+});
+
+const text = (value: unknown): string =>
+  JSON.stringify(value, (_, member) => (typeof member === "bigint" ? String(member) : member));
+
+/** Floats with one bit pattern for NaN, of which the codecs promise no other. */
+function withOneNaN(bytes: Uint8Array, { kind, itemSize }: { kind: string; itemSize: number }): Uint8Array {
+  if (kind !== "float") return bytes;
+  const copy = bytes.slice().buffer;
+  const floats = itemSize === 8 ? new Float64Array(copy) : new Float32Array(copy);
+  return new Uint8Array(floats.map((value) => (Number.isNaN(value) ? Number.NaN : value)).buffer);
+}

@@ -142,7 +142,7 @@ test.each([
   [
     { codecs: [{ name: "numcodecs.delta", configuration: { dtype: "<f8" } }, ...sharded(LITTLE).codecs] },
     "codecs.1",
-    "follows a filter of numcodecs",
+    "follows a codec that changes values",
   ],
 ])("%j in zarr.json is UNSUPPORTED", async (change, field, reason) => {
   const error = await refusal("zarr.json", { ...V3, ...change });

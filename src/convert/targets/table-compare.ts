@@ -5,8 +5,8 @@ import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { Leaf, SchemaNode, ValueConversion } from "../../parquet/schema.ts";
-import { fromHalf } from "../../parquet/values.ts";
 import { swapItems } from "../../values/copy-items.ts";
+import { fromHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
 
 /** The error for values that differ from the source's. */

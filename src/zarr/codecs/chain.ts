@@ -20,6 +20,7 @@ import {
 } from "../document/metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndex, type ShardIndexLayout } from "../read/shard-index.ts";
 import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
+import { numberCodecOf } from "./number-codecs.ts";
 import { type ArrayFilter, arrayFilterOf, byteFilterOf, type FilterContext } from "./numcodecs.ts";
 import { type CustomCodecs, customStage, type Stage } from "./stage.ts";
 
@@ -91,13 +92,13 @@ export function parseChain(
     const custom = customStage(name, configuration, codecs);
     const filter =
       custom === undefined
-        ? numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside)
+        ? filterOf(name, configuration, { dtype: stored, byteOrder: endian }, inside)
         : undefined;
     if (filter !== undefined) {
       if (serializer !== undefined || order !== undefined)
         throw unsupportedMember(
           at,
-          `is the filter ${showJson(name)} after a serializer or a transpose`,
+          `is the codec ${showJson(name)} after a serializer or a transpose`,
           entry,
         );
       stages.push(filter.stage);
@@ -114,7 +115,7 @@ export function parseChain(
       else
         throw unsupportedMember(
           at,
-          "follows a filter of numcodecs, which superchunk reads only inside shards",
+          "follows a codec that changes values, which superchunk reads only inside shards",
           entry,
         );
       return;
@@ -123,7 +124,7 @@ export function parseChain(
     if (stage === undefined)
       throw unsupportedMember(
         at,
-        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}; the option "customCodecs" of open gives it others`,
+        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, scale_offset, cast_value, and of numcodecs ${NUMCODECS}; the option "customCodecs" of open gives it others`,
         entry,
       );
     if (serializer === undefined) throw badMember(at, 'a codec after "bytes" or "sharding_indexed"', entry);
@@ -135,10 +136,10 @@ export function parseChain(
 
 /** The filters and codecs of numcodecs that can be read, for messages. */
 export const NUMCODECS =
-  "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, adler32 and fletcher32";
+  "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, crc32c, adler32 and fletcher32";
 
-/** An array-to-array filter of numcodecs, by its name in Zarr v3; undefined for another name. */
-function numcodecsFilter(
+/** An array-to-array codec that changes values, by its name in Zarr v3; undefined for another name. */
+function filterOf(
   name: string,
   configuration: JsonObject,
   context: FilterContext,
@@ -146,7 +147,7 @@ function numcodecsFilter(
 ): ArrayFilter | undefined {
   return name.startsWith(PREFIX)
     ? arrayFilterOf(name.slice(PREFIX.length), configuration, context, place)
-    : undefined;
+    : numberCodecOf(name, configuration, context, place);
 }
 
 /** The byte order of everything before `bytes`. */
@@ -180,7 +181,13 @@ export function stageOf(
     case "numcodecs.zstd":
       return zstdStage(configuration, place);
     case "crc32c":
-      return crc32cStage();
+    case "numcodecs.crc32c":
+      if (configuration["location"] !== "start") return crc32cStage();
+      throw unsupportedMember(
+        below(place, "location"),
+        'is "start", but superchunk reads crc32c at the end',
+        "start",
+      );
     default:
       return name.startsWith(PREFIX)
         ? byteFilterOf(name.slice(PREFIX.length), configuration, place)

@@ -14,6 +14,7 @@ import { decodeStream } from "../../codec/stream.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
+import { fromHalf } from "../../values/item-bytes.ts";
 import {
   asInteger,
   asObject,
@@ -27,15 +28,15 @@ import { readOnlyStage, type Stage } from "./stage.ts";
 // Numbers in bytes, read and cast like numpy. Integers of 8 bytes are bigint, all others are numbers. Knows dtypes of numbers;
 // must not know filters.
 
-type NumberType = Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>;
+export type NumberType = Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>;
 
-/** True for integers, and for floats of 4 and 8 bytes. */
-function isNumberType(dtype: DType): dtype is NumberType {
+/** True for integers, and for floats of 4 and 8 bytes, or from `smallest` bytes on; those of 2 are only read. */
+export function isNumberType(dtype: DType, smallest = 4): dtype is NumberType {
   if (dtype.kind === "int" || dtype.kind === "uint") return true;
-  return dtype.kind === "float" && (dtype.itemSize === 4 || dtype.itemSize === 8);
+  return dtype.kind === "float" && dtype.itemSize >= smallest && dtype.itemSize <= 8;
 }
 
-class NumberBytes {
+export class NumberBytes {
   readonly dtype: NumberType;
   readonly bytes: Uint8Array;
   readonly #view: DataView;
@@ -57,7 +58,10 @@ class NumberBytes {
     const at = index * itemSize;
     const little = this.#little;
     const view = this.#view;
-    if (kind === "float") return itemSize === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
+    if (kind === "float") {
+      if (itemSize === 2) return fromHalf(view.getUint16(at, little));
+      return itemSize === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
+    }
     const signed = kind === "int";
     if (itemSize === 8) return signed ? view.getBigInt64(at, little) : view.getBigUint64(at, little);
     if (itemSize === 4) return signed ? view.getInt32(at, little) : view.getUint32(at, little);
@@ -202,7 +206,7 @@ function sizedStage(name: string, encodedLength: (nbytes: number) => number): Om
   return readOnlyStage("filter", name, { fixedOverhead: undefined, encodedLength });
 }
 
-function castStage(
+export function castStage(
   name: string,
   decoded: NumberType,
   encoded: NumberType,
@@ -238,7 +242,7 @@ function sumUp(from: NumberBytes, to: NumberBytes): void {
 }
 
 /** `enc / scale + offset`: in float32 if that is stored, else in float64. */
-function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: number): void {
+export function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: number): void {
   const round =
     from.dtype.kind === "float" && from.dtype.itemSize === 4 ? Math.fround : (value: number): number => value;
   const [by, plus] = [round(scale), round(offset)];

@@ -63,7 +63,7 @@ export class WritableZarrArray extends ZarrArray {
       throw new SuperchunkError(
         "UNSUPPORTED",
         unwritten.dataType === undefined
-          ? `its chunks are encoded with "${unwritten.name}" of numcodecs, which superchunk reads, and does not write; "superchunk convert" makes an array without it`
+          ? `its chunks are encoded with "${unwritten.name}", which superchunk reads, and does not write; "superchunk convert --to blz" makes an array without it`
           : `its values have variable length ("${unwritten.name}"), and superchunk does not write such values; write them with zarr-python`,
         {
           path: store.describe(model.metadataKeys[0] ?? model.path),
