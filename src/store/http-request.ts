@@ -10,6 +10,8 @@ import { pause, Turns } from "./pool.ts";
 
 /** Status codes of a server that is busy or temporarily failing. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
+/** Failures of a first contact that a retry does not mend: a name that does not exist, a refused port, a wrong certificate or protocol. */
+const LASTING = /ENOTFOUND|CERT|VERIFY|WRONG_VERSION|bad port/;
 /** Longest pause; a server may ask for more. */
 const MAX_WAIT_MS = 30_000;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -64,6 +66,7 @@ export type Send = <T>(request: Request<T>) => Promise<T>;
 /** Sends requests to one server. */
 export function sendWith(options: RequesterOptions): Send {
   const turns = new Turns(options.maxConcurrent);
+  let hasAnswered = false;
 
   async function send<T>(request: Request<T>): Promise<T> {
     const { retries, retryDelayMs } = options;
@@ -73,7 +76,9 @@ export function sendWith(options: RequesterOptions): Send {
       } catch (error) {
         request.signal?.throwIfAborted();
         if (isSuperchunkError(error)) throw error;
-        if (tried > retries) throw describeFailure(request, tried, error);
+        const { code, message } = ((error as Error).cause ?? {}) as { code?: string; message?: string };
+        const isLasting = !hasAnswered && LASTING.test(`${code} ${message}`);
+        if (tried > retries || isLasting) throw describeFailure(request, tried, error);
         const wanted = error instanceof TransientError ? error.waitMs : undefined;
         const delay = retryDelayMs * 2 ** (tried - 1) * (0.5 + Math.random());
         await pause(Math.min(MAX_WAIT_MS, Math.max(delay, wanted ?? 0)), request.signal);
@@ -89,6 +94,7 @@ export function sendWith(options: RequesterOptions): Send {
       signal?.throwIfAborted();
       signal?.addEventListener("abort", forward, { once: true });
       const response = await follow(request, controller);
+      hasAnswered = true;
       if (response !== undefined && TRANSIENT.has(response.status)) {
         await dropBody(response);
         throw new TransientError(`status ${response.status}`, parseRetryAfter(response));

@@ -108,6 +108,39 @@ describe("the HTTP store", () => {
       expect(await lenient.get("x")).toBeUndefined();
     }));
 
+  it.each([
+    ["ENOTFOUND", 1],
+    ["CERT_HAS_EXPIRED", 1],
+    ["ECONNREFUSED", 3],
+    ["EAI_AGAIN", 3],
+  ])("%s at the first contact is tried %d times", async (code, tries) => {
+    let asked = 0;
+    const fetch = () => {
+      asked++;
+      return Promise.reject(
+        new TypeError("fetch failed", { cause: Object.assign(new Error(code), { code }) }),
+      );
+    };
+    const store = new HttpStore("http://example.test", { fetch, retries: 2, retryDelayMs: 1 });
+    await expect(store.get("x")).rejects.toThrow(
+      `after ${tries === 1 ? "1 try" : "3 tries"} (fetch failed: ${code})`,
+    );
+    expect(asked).toBe(tries);
+  });
+
+  it("a server that has answered before is tried again, although its name is not found for a moment", () =>
+    withServer(async (server) => {
+      let failures = 0;
+      const fetch: typeof globalThis.fetch = (...request) =>
+        failures-- > 0
+          ? Promise.reject(new TypeError("fetch failed", { cause: { code: "ENOTFOUND" } }))
+          : globalThis.fetch(...request);
+      const store = new HttpStore(server.url, { fetch, retryDelayMs: 1 });
+      await store.get("x");
+      failures = 2;
+      expect(await store.getRange("x", { offset: 1, length: 2 })).toEqual(Uint8Array.of(1, 2));
+    }));
+
   it("says IO if no server answers", async () => {
     const server = await serveObjects([]);
     await server.close();
