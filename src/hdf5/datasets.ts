@@ -106,8 +106,10 @@ export async function readStored(
 /** A dataset with text of variable length as an array with text of one length, whose chunks are made when they are read. */
 async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
   const { textArray } = await import("./text.ts");
-  const type = { size: dataset.type.size, name: "places", numpy: `|V${dataset.type.size}` };
-  const places = await showDataset(file, { ...dataset, type }, path);
+  const { type, dims } = itemOf(dataset.type);
+  const item = { size: type.size, name: "places", numpy: `|V${type.size}` };
+  const all = { ...item, size: dataset.type.size, sub: { dims, item } };
+  const places = await showDataset(file, { ...dataset, type: dims.length === 0 ? item : all }, path);
   const read = async (key: string): Promise<Uint8Array | undefined> => {
     if (key === V2_DOCUMENTS.array) return jsonBytes(places.document);
     const shown = await places.chunk(key);
@@ -126,14 +128,11 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
     },
     async *list() {},
   };
-  const { shape } = dataset;
+  const shape = [...dataset.shape, ...dims];
   const { numpy, chunks, count, textBytes, make, why } = await textArray(
     file,
     await openZarrArray(store, ""),
-    {
-      type: dataset.type,
-      path,
-    },
+    { type, path },
   );
   const dtype = parseDType(numpy, path);
   const fill =
@@ -171,8 +170,7 @@ export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: st
       `it is a dimension of netCDF without a variable: it has a length (${dataset.shape.join()}), and no values`,
       { path },
     );
-  const { type, dims } = itemOf(dataset.type);
-  if (dims.length === 0 && hasText(type)) return showText(file, dataset, path);
+  if (hasText(itemOf(dataset.type).type)) return showText(file, dataset, path);
   const items = describeItems(dataset, path);
   const { layout } = dataset;
   if (layout.kind !== "chunked") return showPieces(file, layout, items);

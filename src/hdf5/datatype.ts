@@ -174,7 +174,10 @@ function readCompound(fields: Fields, { size, version, count }: CompoundHead, de
     }
     const read = readDatatype(fields, depth + 1);
     const { size, name: what, numpy } = read;
-    const type = dims.length === 0 ? read : { size: size * elementsOf(dims), name: what, numpy };
+    const type =
+      dims.length === 0
+        ? read
+        : { size: size * elementsOf(dims), name: what, numpy, sub: { dims, item: read } };
     const { type: item, dims: more } = itemOf(read);
     const shape = [...dims, ...more];
     const isOne = shape.length === 0 || item.numpy === undefined;

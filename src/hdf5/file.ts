@@ -16,6 +16,8 @@ const PAGE = 64 << 10;
 const PAGES = 256;
 /** Most bytes of a metadata structure; real files stay far below. */
 const MAX_STRUCTURE = 64 << 20;
+/** Bytes in which a driver leaves its name. */
+const DRIVER = 256;
 /** A superblock is at byte 0, or after a user block of 512 bytes, 1024 bytes, and so on. */
 const MAX_USER_BLOCK = 1 << 26;
 const SUPERBLOCK = 128;
@@ -251,6 +253,8 @@ interface Superblock {
   readonly base: number;
   /** Address of the root group's header. */
   readonly root: number;
+  /** Where the driver that wrote the file leaves its name, among other things; undefined without that. */
+  readonly driver: number | undefined;
 }
 
 /** One HDF5 file in a store. */
@@ -262,7 +266,7 @@ export class Hdf5File {
   readonly size: number;
   /** The file's version in its store. */
   readonly version: string;
-  #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0 };
+  #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0, driver: undefined };
   readonly #pages = new Map<number, Promise<Uint8Array>>();
 
   private constructor(
@@ -296,9 +300,29 @@ export class Hdf5File {
       const { bytes } = new ByteReader(await file.#bytesAt(at, length), file.path, at);
       if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) continue;
       file.#block = readSuperblock(new ByteReader(bytes, file.path, at), at);
+      await file.#refusePart();
       return file;
     }
     return undefined;
+  }
+
+  /** Refuses one of several files that hold the bytes together: the drivers of HDF5 that write them leave their name. */
+  async #refusePart(): Promise<void> {
+    const { base, driver } = this.#block;
+    const at = base + (driver ?? this.size);
+    if (at >= this.size) return;
+    const bytes = await this.#bytesAt(at, Math.min(DRIVER, this.size - at));
+    const [, name] = /NCSA(fami|mult)/.exec(String.fromCharCode(...bytes)) ?? [];
+    if (name === undefined) return;
+    const [drivers, advice] =
+      name === "fami"
+        ? ["family", "join them: h5repart -family_to_sec2 name%d.h5 whole.h5"]
+        : ["split or multi", 'open it with h5py (driver="split"), and copy what is in it to one file'];
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `it is one of several files that hold one HDF5 file together, as the ${drivers} driver writes them; ${advice}`,
+      { path: this.path, field: "driver information", found: `NCSA${name}` },
+    );
   }
 
   get root(): number {
@@ -396,20 +420,22 @@ function readSuperblock(bytes: ByteReader, position: number): Superblock {
   if (!isOld) {
     fields.at = 12;
     const base = fields.someAddress("base address");
-    fields.address("extension");
+    const driver = fields.address("extension");
     fields.address("end of file");
     const root = fields.someAddress("root group");
     fields.checkSum(fields.at, "the superblock");
-    return { offsetSize, lengthSize, base: base === 0 ? position : base, root };
+    return { offsetSize, lengthSize, base: base === 0 ? position : base, root, driver };
   }
   fields.at = version === 0 ? 24 : 28;
   const base = fields.someAddress("base address");
-  for (const field of ["free space", "end of file", "driver information"]) fields.address(field);
+  for (const field of ["free space", "end of file"]) fields.address(field);
+  const driver = fields.address("driver information");
   fields.size("name of the root group");
   return {
     offsetSize,
     lengthSize,
     base: base === 0 ? position : base,
     root: fields.someAddress("root group"),
+    driver,
   };
 }

@@ -10,7 +10,7 @@ import { formatDType, parseDType } from "../format/dtype.ts";
 import type { JsonValue } from "../format/types.ts";
 import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
-import { type Hdf5Type, type Member, trimSpaces } from "./datatype.ts";
+import { type Hdf5Type, itemOf, type Member, trimSpaces } from "./datatype.ts";
 import { decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { type KeptHeaps, readHeapValue } from "./heaps.ts";
 
@@ -29,11 +29,17 @@ function partsOf(type: Hdf5Type): readonly Member[] {
   return type.text === undefined ? (type.members ?? []) : [{ name: "", offset: 0, type, numpy: type.numpy }];
 }
 
+/** Bytes of a text with spaces after it, which a part is or has many of; 0 for other parts. */
+function paddedBytes(type: Hdf5Type): number {
+  const { isPadded, size } = itemOf(type).type;
+  return isPadded === true ? size : 0;
+}
+
 /** True for items that {@link textArray} shows: with text of variable length, not deeper inside than in a member, or with spaces after it. */
 export function hasText(type: Hdf5Type): boolean {
   const parts = partsOf(type);
   return (
-    parts.some(({ type: { text, isPadded } }) => text === "variable" || isPadded) &&
+    parts.some(({ type }) => type.text === "variable" || paddedBytes(type) > 0) &&
     parts.every(({ type: { text }, numpy }) => text === "variable" || numpy !== undefined)
   );
 }
@@ -123,7 +129,11 @@ export async function textArray(
           const value = isStored
             ? fields.bytes(part.type.size, "a member")
             : await readHeapValue(file, fields, 1, kept);
-          if (isStored || isText[p] === false) out.set(part.type.isPadded ? trimSpaces(value) : value, to);
+          const step = paddedBytes(part.type);
+          if (isStored && step > 0)
+            for (let i = 0; i < value.length; i += step)
+              out.set(trimSpaces(value.subarray(i, i + step)), to + i);
+          else if (isStored || isText[p] === false) out.set(value, to);
           else putRow(view, to, at(texts, p), [], decodeItem(value, path));
         }
       return out;

@@ -108,6 +108,39 @@ test("text and names of other programs than h5py: bytes for text that is not UTF
   expect((await (await openArray(store, "odd.h5/many/d37")).getBytes())[0]).toBe(37);
 });
 
+test("text with spaces after it in sub-arrays has none, as in h5py", async () => {
+  const text = [
+    ["ab", "c", "d e"],
+    ["x", "", "yyyy"],
+  ];
+  const sub = await openArray(store, "spaces.h5/sub");
+  expect([sub.shape, Buffer.from(await sub.getBytes()).toString()]).toEqual([
+    [2, 3],
+    text.flatMap((row) => row.map((each) => each.padEnd(4, "\0"))).join(""),
+  ]);
+  const rows = Buffer.from(await (await openArray(store, "spaces.h5/rows")).getBytes());
+  for (const [i, [own, number]] of [["ab", 1.5] as const, ["c", 2.5] as const].entries()) {
+    const row = [own, ...(text[i] ?? [])].map((each) => each.padEnd(4, "\0")).join("");
+    expect([rows.toString("latin1", 24 * i, 24 * i + 16), rows.readDoubleLE(24 * i + 16)]).toEqual([
+      row,
+      number,
+    ]);
+  }
+});
+
+test.each([
+  ["family0", "as the family driver writes them; join them: h5repart"],
+  ["split-m", 'as the split or multi driver writes them; open it with h5py (driver="split")'],
+])("one of several files that a driver writes is refused by name: %s", async (name, message) => {
+  for (const libver of ["earliest", "latest"]) {
+    const bytes = new Uint8Array(readFileSync(join(folder, "parts", `${libver}-${name}.h5`)));
+    await expect(openArray(new MemoryStore([["a.h5", bytes]]), "a.h5/x")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining(message),
+    });
+  }
+});
+
 test("names that look alike once they are keys stay different members, and attributes of such names are not mixed up", async () => {
   const first = async (key: string): Promise<number | undefined> =>
     (await (await openArray(store, key)).getBytes())[0];
