@@ -24,7 +24,7 @@ import type {
   ReadableStore,
   StoreOptions,
 } from "../../store/types.ts";
-import { WorkerPool } from "../threads/worker-pool.ts";
+import { NO_FILE, WorkerPool } from "../threads/worker-pool.ts";
 import { Folders, joinPath } from "./fs-folders.ts";
 import {
   allocateTarget,
@@ -486,6 +486,7 @@ class HeadReads {
 
 async function startThreads(): Promise<WorkerPool<HeadJob, HeadReply> | undefined> {
   const size = Math.min(MAX_THREADS, Math.max(2, availableParallelism()));
-  pool ??= new WorkerPool<HeadJob, HeadReply>(size, new URL("./head-worker.js", import.meta.url), LIMITS);
+  const url = import.meta.url ? new URL("./head-worker.js", import.meta.url) : NO_FILE;
+  pool ??= new WorkerPool<HeadJob, HeadReply>(size, url, LIMITS);
   return (await pool.start()) ? pool : undefined;
 }

@@ -80,7 +80,7 @@ export class PageFiles {
 
   /** `openPlace`: opens the places that the server may read. */
   static async load(roots: readonly PageRoot[], openPlace: OpenPlace): Promise<PageFiles> {
-    for (const place of PLACES) {
+    for (const place of import.meta.url ? PLACES : []) {
       const url = new URL(place, import.meta.url);
       try {
         return new PageFiles(roots, openPlace, { html: await readFile(fileURLToPath(url), "utf8"), url });

@@ -12,7 +12,7 @@ import { type PackedOptions, packOptions } from "../../plan/plan.ts";
 import { isRemote } from "../locate.ts";
 import type { BloscChoice } from "./thread-messages.ts";
 import type { ThreadOptions } from "./threads.ts";
-import { WorkerPool } from "./worker-pool.ts";
+import { NO_FILE, WorkerPool } from "./worker-pool.ts";
 
 /** Default number of sources converted at a time, in all threads together. */
 const JOBS = 4;
@@ -46,7 +46,7 @@ interface HelperThreads extends Helpers {
 class HelperThread implements Helper {
   readonly pool: WorkerPool<HelperJob, HelperReply> = new WorkerPool(
     1,
-    new URL("./convert-worker.js", import.meta.url),
+    import.meta.url ? new URL("./convert-worker.js", import.meta.url) : NO_FILE,
   );
 
   async run(
@@ -141,7 +141,7 @@ export async function verifyInThread(
 ): Promise<VerifiedArchive | undefined> {
   const count = availableParallelism() - 1;
   if (count < 1) return undefined;
-  pool ??= new WorkerPool(count, new URL("./convert-worker.js", import.meta.url));
+  pool ??= new WorkerPool(count, import.meta.url ? new URL("./convert-worker.js", import.meta.url) : NO_FILE);
   if (!(await pool.start())) return undefined;
   const { error, ...verified } = await pool.run({ kind: "verify", root: folder, key }, [], { signal });
   signal?.throwIfAborted();

@@ -10,7 +10,7 @@ import { resultMemory } from "./result-memory.ts";
 import { threadDecoder } from "./thread-decoder.ts";
 import { ThreadEncoder, threadShardWriter, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
-import { WorkerPool } from "./worker-pool.ts";
+import { NO_FILE, WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */
 export interface ThreadOptions {
@@ -72,7 +72,7 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
   if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS)
     throw badArgument("threads", threads, `0 to ${MAX_THREADS}`);
   if (threads === 0 || (threads === 1 && options.threads === undefined)) return undefined;
-  const url = workerUrl ?? new URL("./chunk-worker.js", import.meta.url);
+  const url = workerUrl ?? (import.meta.url ? new URL("./chunk-worker.js", import.meta.url) : NO_FILE);
   return remember(pools, `${threads} ${url.href}`, () => new WorkerPool(threads, url));
 }
 

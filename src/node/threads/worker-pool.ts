@@ -30,6 +30,9 @@ export interface RunOptions {
 
 type WorkerMessage<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
 
+/** Stands for the program of threads in a bundle of CommonJS, which has no `import.meta.url`: they do not start, and a warning says so. */
+export const NO_FILE: URL = new URL("file:///a-bundle-of-CommonJS-has-no-file-for-threads.js");
+
 /** Threads of one program, which does jobs `J` and answers each with `R`. */
 export class WorkerPool<J = ThreadJob, R = ThreadReply> {
   /** Most threads. */

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { build } from "esbuild";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { temporaryFolder } from "../../folder.ts";
 import { sweep } from "../../scope.ts";
@@ -83,4 +84,33 @@ it("the process does not exit before the threads have ended, if the caller waits
 
 it("the process exits with an uncaught exception, and its exit code", async () => {
   await expect(start("failed.js")).rejects.toMatchObject({ code: 1, stdout: "thrown true\n" });
+});
+
+it("a bundle of CommonJS, in which threads have no file, works in the calling thread, and a warning says so", async () => {
+  const folder = temporaryFolder();
+  const outfile = join(folder, "program.cjs");
+  const contents = `
+    import { convert, create, openArray } from "./index.ts";
+    const [array, copy] = ["array", "copy.zarr"].map((name) => process.argv[2] + "/" + name);
+    (async () => {
+      const data = Int32Array.from({ length: 2_000_000 }, (_, i) => i);
+      await (await create(array, { dtype: "<i4", data, threads: 2 })).close();
+      await convert(array, copy, { verify: true, threads: 2 });
+      const made = await openArray(copy, { threads: 2 });
+      const values = (await made.get()).data;
+      await made.close();
+      console.log(values.length, values.at(-1));
+    })();`;
+  await build({
+    stdin: { contents, resolveDir: join(import.meta.dirname, "../../../src/node"), loader: "ts" },
+    external: ["koffi", "@aws-sdk/*", "@google-cloud/*", "@azure/*", "@earthmover/*"],
+    outfile,
+    bundle: true,
+    format: "cjs",
+    platform: "node",
+    logLevel: "error",
+  });
+  const { stdout, stderr } = await run(process.execPath, [outfile, folder]);
+  expect(stdout).toBe("2000000 1999999\n");
+  expect(stderr).toContain("superchunk works in the calling thread alone: its worker threads do not start");
 });
