@@ -27,7 +27,7 @@ import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
 import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { repeatRow } from "../write/bcolz/carray-steps.ts";
-import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
+import { BloscpackFile, refusePart } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
 import { type Editable, type EditFormat, givenShape } from "../write/editable.ts";
 import { clearPlace } from "../write/layout/clear-place.ts";
@@ -384,6 +384,7 @@ async function createBloscpack(
   if (fillValue !== undefined)
     throw badArgument("fillValue", fillValue, "nothing: a Bloscpack file has no default value");
   if (dtype.itemSize === 0) throw badArgument("dtype", formatDType(dtype), "items of one byte or more");
+  await refusePart(store, path);
   const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
   const settings = {
     ...compressor,

@@ -14,7 +14,7 @@ import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { MirrorMaker } from "../write/array/array-writer.ts";
 import { closingLock, type WriterLock } from "../write/array/create.ts";
-import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
+import { arrayAround, type BloscpackFile, partError } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable, PublishPolicy } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
@@ -132,15 +132,10 @@ function locateEdited(path: string): WritableLocation {
     : (locateInHierarchy(path) ?? locateTarget(path));
 }
 
-/** Throws `UNSUPPORTED` for a file with chunks of an array: its metadata would contradict the changed file. */
+/** Throws `UNSUPPORTED` for a file with chunks of an array, which the store of the file does not show. */
 function refusePart(path: string): void {
-  const [, root] = /^(.*)[\\/]data[\\/](?:[^\\/]+[\\/])?__\d+(?:__)?\.(?:bin|blp)$/.exec(resolve(path)) ?? [];
-  if (root === undefined || !isArchiveFolder(root)) return;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    `the file holds chunks of the array ${root}, and is not changed alone; change the array`,
-    { path },
-  );
+  const root = arrayAround(resolve(path));
+  if (root !== undefined && isArchiveFolder(root)) throw partError(root, path);
 }
 
 function isArchiveFolder(path: string): boolean {

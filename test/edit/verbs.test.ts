@@ -493,6 +493,31 @@ it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's 
   await table.close();
 });
 
+it("a file with chunks of an array in the store is not changed alone", async () => {
+  for (const root of ["", "a"]) {
+    const store = new MemoryStore();
+    const dtype = [["x", "<i4"]];
+    await (await create(store, root, { dtype, data: [[1], [2]] })).close();
+    const part = [...(await imageOf(store)).keys()].find((key) => key.endsWith(".bin")) ?? "";
+    const before = await imageOf(store);
+    for (const change of [
+      () => edit(store, part),
+      () => create(store, part, { format: "bloscpack", dtype: "<i4", overwrite: true }),
+    ]) {
+      const error = await rejectionOf(change());
+      expect([error.code, error.message]).toEqual([
+        "UNSUPPORTED",
+        `memory:${part}: the file holds chunks of the array memory:${root}, and is not changed alone; change the array`,
+      ]);
+    }
+    expect(await imageOf(store)).toEqual(before);
+    // A file of the same name elsewhere is one like others.
+    await (
+      await create(store, "data/__9__.bin".slice(root === "" ? 5 : 0), { format: "bloscpack", dtype: "<i4" })
+    ).close();
+  }
+});
+
 it("a key that leads out of the store is named as it was passed", async () => {
   const error = await rejectionOf(create(new MemoryStore(), "../x", { dtype: "<i4" }));
   expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "../x"]);

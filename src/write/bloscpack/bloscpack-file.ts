@@ -9,7 +9,7 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import { INDEX_NAME } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
-import { splitKey } from "../../store/key.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
@@ -51,6 +51,25 @@ const MAX_WAITING = 8 << 20;
 const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 const NO_COLUMNS = "a Bloscpack file has no columns";
 
+/** The folder of the array that a file at this path would hold chunks of. */
+export function arrayAround(path: string): string | undefined {
+  return /^(.*)[\\/]data[\\/](?:[^\\/]+[\\/])?__\d+(?:__)?\.(?:bin|blp)$/.exec(path)?.[1];
+}
+
+/** Throws `UNSUPPORTED` for a file with chunks of an array in the store: its metadata would contradict the changed file. */
+export async function refusePart(store: WritableStore, key: string): Promise<void> {
+  const root = arrayAround(`/${key}`)?.slice(1);
+  if (root === undefined) return;
+  const documents = ["meta/storage", "meta/sizes"].map((name) => store.stat(joinKey(root, name)));
+  if ((await Promise.all(documents)).some((found) => found !== undefined))
+    throw partError(store.describe(root), store.describe(key));
+}
+
+export function partError(root: string, path: string): SuperchunkError {
+  const summary = `the file holds chunks of the array ${root}, and is not changed alone; change the array`;
+  return new SuperchunkError("UNSUPPORTED", summary, { path });
+}
+
 export class BloscpackFile extends QueuedEditor {
   readonly kind: "array" | "bytes";
   readonly format = "bloscpack";
@@ -84,6 +103,7 @@ export class BloscpackFile extends QueuedEditor {
     key: string,
     options: BloscpackFileOptions = {},
   ): Promise<BloscpackFile> {
+    await refusePart(store, key);
     const { folder, name } = splitKey(key);
     // The holder of the lock removes copies of the whole file, and of its index, that killed writers left next to it.
     const names = new Set([name, `${name}.${INDEX_NAME}`]);
