@@ -355,15 +355,17 @@ function zarrTypeOf(
     return { data: dtype, itemSize, fill: fillValue };
   }
   const given = givenDType(dtype);
-  const stored = fillValue === undefined ? undefined : storedTimes(given, fillValue);
-  if (stored !== undefined && /^(?:u?int|bool)$/.test(given.kind)) defaultRowOf(given, [], stored);
+  // The bits of a float, as Zarr writes a NaN that is not the usual one, are checked with the document.
+  const bits = given.kind === "float" && /^0x/.test(String(fillValue)) ? fillValue : undefined;
+  const stored = fillValue === undefined || bits !== undefined ? undefined : storedTimes(given, fillValue);
+  if (stored !== undefined && /^(?:u?int|bool|float)$/.test(given.kind)) defaultRowOf(given, [], stored);
   const { dataType, fill, itemSize } = mapDType(given, { path, fillValue: stored });
   // Bytes are taken as items of the array that results: those of another dtype would become other values.
   const textOf = (type: DType): string => JSON.stringify(formatDType(type));
   const held = textOf(parseDataType(dataType, { path, field: "dtype" }));
   if (held !== textOf(given))
     throw badArgument("dtype", textOf(given), `${held}: items in Zarr are little-endian, without padding`);
-  return { data: dataType, itemSize, fill: fill.json };
+  return { data: dataType, itemSize, fill: bits ?? fill.json };
 }
 
 function bloscCodecs(

@@ -388,7 +388,11 @@ export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   const half = fill.length / 2;
   if (numpy[1] === "c")
     return [0, half].map((at) => numberJson(`${numpy[0]}f${half}`, fill.subarray(at, at + half)) ?? 0);
-  return numberJson(numpy.replace(/[mM](8).*/, "i$1"), fill) ?? 0;
+  const value = numberJson(numpy.replace(/[mM](8).*/, "i$1"), fill) ?? 0;
+  if (value !== "NaN") return value;
+  const bits = numpy[0] === ">" ? fill : fill.slice().reverse();
+  const hex = bits.reduce((text, byte) => text + byte.toString(16).padStart(2, "0"), "0x");
+  return /^0x7(?:e|fc|ff8)0+$/.test(hex) ? value : hex;
 }
 
 /** The value of a list of one, as netCDF shows it. */

@@ -395,6 +395,8 @@ it.each([
   [{ zarr: "yes" }, /zarr is yes, expected true or false/],
   [{ threads: -1 }, /threads is -1, expected a number of 0 or more/],
   [{ signal: 5 }, /signal is 5, expected an AbortSignal/],
+  [{ format: "zarr", fillValue: "x" }, /the value "x" does not fit the dtype/],
+  [{ format: "zarr", fillValue: "0x7ff8" }, /it is "0x7ff8"; expected 16 hexadecimal digits/],
   // Bytes in this order, or with this padding, would become other values.
   [{ format: "zarr", dtype: ">i2" }, /dtype is ">i2", expected "<i2": items in Zarr are little-endian/],
   [
@@ -491,6 +493,13 @@ it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's 
   }
   expect(table.columnNames).toEqual(["n"]);
   await table.close();
+});
+
+it("a fill value of a Zarr array may be the bits of a NaN", async () => {
+  const fillValue = "0x7fc00001";
+  const array = await create(new MemoryStore(), "a", { format: "zarr", dtype: "<f4", shape: [2], fillValue });
+  expect(Buffer.from(await array.getBytes()).toString("hex")).toBe("0100c07f".repeat(2));
+  await array.close();
 });
 
 it("a file with chunks of an array in the store is not changed alone", async () => {

@@ -129,6 +129,26 @@ test("text with spaces after it in sub-arrays has none, as in h5py", async () =>
 });
 
 test.each([
+  ["7fc00001", "0100c07f", "0x7fc00001"],
+  ["fff8000000000002", "fff8000000000002", "0xfff8000000000002"],
+  ["7e01", "017e", "0x7e01"],
+  ["7ff8000000000000", "000000000000f87f", "NaN"],
+])("a fill value that is NaN keeps its bits, also in Zarr: %s", async (bits, stored, written) => {
+  // What h5py reads.
+  const name = `spaces.h5/nan-${bits}`;
+  const array = await openArray(store, name);
+  expect(Buffer.from(await array.getBytes()).toString("hex")).toBe(stored.repeat(2));
+  const target = new MemoryStore();
+  await convert(array as never, { store: target });
+  const { fill_value: fill } = JSON.parse(Buffer.from((await target.get("zarr.json")) ?? []).toString());
+  expect(fill).toBe(written);
+  const little = bits.startsWith("f") ? Buffer.from(stored, "hex").reverse().toString("hex") : stored;
+  expect(Buffer.from(await (await openZarrArray(target, "")).getBytes()).toString("hex")).toBe(
+    little.repeat(2),
+  );
+});
+
+test.each([
   ["family0", "as the family driver writes them; join them: h5repart"],
   ["split-m", 'as the split or multi driver writes them; open it with h5py (driver="split")'],
 ])("one of several files that a driver writes is refused by name: %s", async (name, message) => {

@@ -148,6 +148,10 @@ async function hdf5Array(array: ZarrArray, { node, document, options }: Hdf5Sett
         dtype: formatDType(array.dtype),
         // xarray reads a fill value as "no data", so it is only set if chunks are missing.
         ...(hasHoles ? {} : { fill_value: null }),
+        // Version 2 has no name for the bits of a NaN.
+        ...(hasHoles && array.dtype.kind === "float" && /^0x/.test(String(array.metadata["fill_value"]))
+          ? { fill_value: "NaN" }
+          : {}),
       },
       zattrs: withDimensions(document, array.attrs),
     },
