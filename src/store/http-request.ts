@@ -11,7 +11,7 @@ import { pause, Turns } from "./pool.ts";
 /** Status codes of a server that is busy or temporarily failing. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 /** Failures of a first contact that a retry does not mend: a name that does not exist, a refused port, a wrong certificate or protocol. */
-const LASTING = /ENOTFOUND|CERT|VERIFY|WRONG_VERSION|bad port/;
+const LASTING = /ENOTFOUND|certificate|wrong version|bad port/;
 /** Longest pause; a server may ask for more. */
 const MAX_WAIT_MS = 30_000;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -76,9 +76,8 @@ export function sendWith(options: RequesterOptions): Send {
       } catch (error) {
         request.signal?.throwIfAborted();
         if (isSuperchunkError(error)) throw error;
-        const { code, message } = ((error as Error).cause ?? {}) as { code?: string; message?: string };
-        const isLasting = !hasAnswered && LASTING.test(`${code} ${message}`);
-        if (tried > retries || isLasting) throw describeFailure(request, tried, error);
+        const failure = describeFailure(request, tried, error);
+        if (tried > retries || (!hasAnswered && LASTING.test(String(failure.details.found)))) throw failure;
         const wanted = error instanceof TransientError ? error.waitMs : undefined;
         const delay = retryDelayMs * 2 ** (tried - 1) * (0.5 + Math.random());
         await pause(Math.min(MAX_WAIT_MS, Math.max(delay, wanted ?? 0)), request.signal);

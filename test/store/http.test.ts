@@ -110,16 +110,14 @@ describe("the HTTP store", () => {
 
   it.each([
     ["ENOTFOUND", 1],
-    ["CERT_HAS_EXPIRED", 1],
+    ["certificate has expired", 1],
     ["ECONNREFUSED", 3],
     ["EAI_AGAIN", 3],
   ])("%s at the first contact is tried %d times", async (code, tries) => {
     let asked = 0;
     const fetch = () => {
       asked++;
-      return Promise.reject(
-        new TypeError("fetch failed", { cause: Object.assign(new Error(code), { code }) }),
-      );
+      return Promise.reject(new TypeError("fetch failed", { cause: new Error(code) }));
     };
     const store = new HttpStore("http://example.test", { fetch, retries: 2, retryDelayMs: 1 });
     await expect(store.get("x")).rejects.toThrow(
@@ -133,7 +131,7 @@ describe("the HTTP store", () => {
       let failures = 0;
       const fetch: typeof globalThis.fetch = (...request) =>
         failures-- > 0
-          ? Promise.reject(new TypeError("fetch failed", { cause: { code: "ENOTFOUND" } }))
+          ? Promise.reject(new TypeError("fetch failed", { cause: new Error("ENOTFOUND") }))
           : globalThis.fetch(...request);
       const store = new HttpStore(server.url, { fetch, retryDelayMs: 1 });
       await store.get("x");
