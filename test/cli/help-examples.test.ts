@@ -105,10 +105,10 @@ function isNamed(name: string, line: string): boolean {
   return line.split(/[\s"/=]+/).includes(name);
 }
 
-/** Runs a line in the shell; `serve` and `view` are interrupted once they serve. */
+/** Runs a line in the shell; `serve` and `view` are interrupted once they serve, and `work` if it waits for its server. */
 function runShell(line: string): Promise<{ code: number | null; text: string }> {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
-  const child = spawn("sh", ["-c", /^superchunk (?:serve|view)/.test(line) ? `exec ${line}` : line], {
+  const child = spawn("sh", ["-c", /^superchunk (?:serve|view|work)/.test(line) ? `exec ${line}` : line], {
     cwd: work,
     env: { ...process.env, PATH: path },
     stdio: ["ignore", "pipe", "pipe"],
@@ -116,7 +116,7 @@ function runShell(line: string): Promise<{ code: number | null; text: string }> 
   let text = "";
   const hear = (piece: Buffer): void => {
     text += piece.toString();
-    if (/Ctrl-C ends it/.test(text)) child.kill("SIGINT");
+    if (/Ctrl-C ends it|waiting for it/.test(text)) child.kill("SIGINT");
   };
   child.stdout.on("data", hear);
   child.stderr.on("data", hear);
@@ -149,6 +149,11 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     const before = process.cwd();
     process.chdir(work);
     try {
+      if (name === "work" && redis === undefined)
+        return expect(await runShell(local)).toEqual({
+          code: 130,
+          text: expect.stringContaining("cannot be reached"),
+        });
       if (name !== "create" && local.includes("ticks")) {
         const made = ["create", "ticks", "--dtype", "<f8", "--shape", "3000", "--superchunklen", "4"];
         const settings = ["--chunklen", "100", "--place-by", "tier", "--place", `cold=${work}/data/ticks`];
