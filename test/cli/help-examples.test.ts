@@ -92,10 +92,12 @@ function localLine(line: string): string {
   const open = line.startsWith("superchunk serve") && !line.includes("--port") ? `${line} --port 0` : line;
   const ending =
     open.startsWith("superchunk work") && !open.includes("--until-empty") ? `${open} --until-empty` : open;
+  // What is created is not in the way of other examples.
+  const bucket = line.startsWith("superchunk create") ? `${s3.bucket}/new` : s3.bucket;
   return ending
     .replaceAll("redis://queue.example:6379", () => `${queue}/${databases++ % 16}`)
     .replaceAll("https://example.org/archive.blp", `${web.url}/archive.blp`)
-    .replaceAll("s3://bucket/", `s3://${s3.bucket}/`)
+    .replaceAll("s3://bucket/", `s3://${bucket}/`)
     .replace(/([ =])\/data\//g, `$1${work}/data/`)
     .replace("--port 9000", "--port 0");
 }
