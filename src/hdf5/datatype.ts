@@ -2,7 +2,9 @@
 import { at, elementsOf, roundUp } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError } from "../errors.ts";
+import { noteFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
+import { fromHalf } from "../values/item-bytes.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
 import { decodeText, decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { readHeapValue } from "./heaps.ts";
@@ -297,10 +299,7 @@ function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue 
 /** A float of 2, 4 or 8 bytes, the highest first. */
 function floatOf(view: DataView): number {
   if (view.byteLength > 2) return view.byteLength === 4 ? view.getFloat32(0) : view.getFloat64(0);
-  const bits = view.getUint16(0);
-  const [sign, exponent, fraction] = [bits >> 15 === 1 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+  return fromHalf(view.getUint16(0));
 }
 
 /** Reads the parts of an attribute. `unshared` reads a part that other objects share. */
@@ -379,7 +378,17 @@ export async function attributesJson(
       left.push(name);
     }
   }
-  return { attrs: Object.fromEntries(attrs), left };
+  const json = Object.fromEntries(attrs);
+  for (const { name, value } of attributes)
+    if (/^.f/.test(String(value.type.numpy)) && value.type.text === undefined)
+      noteFloats(json, name, json[name]);
+  return { attrs: json, left };
+}
+
+/** Notes that the whole numbers in a member are floats. */
+function noteFloats(container: object, name: string | number, value: JsonValue | undefined): void {
+  if (Array.isArray(value)) for (const [i, each] of value.entries()) noteFloats(value, i, each);
+  else if (Number.isInteger(value)) noteFloat(container, name, Number(value));
 }
 
 /** The fill value in Zarr v2: numbers as they are, times as integers, the bytes of all other types in base64. */

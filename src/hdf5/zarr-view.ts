@@ -7,6 +7,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
+import { isNotedFloat, keepFloats, noteFloat } from "../format/json-float.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, partOf, resolveRange, splitKey } from "../store/key.ts";
@@ -170,11 +171,18 @@ export class Hdf5Store implements ReadableStore {
   async #attributes(path: string, object: Hdf5Dataset | Hdf5Group): Promise<JsonObject> {
     const isScale = object.attrs["CLASS"] === "DIMENSION_SCALE";
     const ofScales = isScale && this.#isNetcdf ? ["CLASS", "NAME"] : [];
-    const attrs = Object.fromEntries(
-      Object.entries(object.attrs)
-        .filter(([name]) => !OF_NETCDF.test(name) && !ofScales.includes(name))
-        .map(([name, value]) => [name, this.#isNetcdf || OF_CF.test(name) ? onlyOf(value) : value]),
+    const attrs = keepFloats(
+      Object.fromEntries(
+        Object.entries(object.attrs).filter(([name]) => !OF_NETCDF.test(name) && !ofScales.includes(name)),
+      ),
+      object.attrs,
     );
+    for (const [name, value] of Object.entries(attrs))
+      if (this.#isNetcdf || OF_CF.test(name)) {
+        const only = onlyOf(value);
+        attrs[name] = only;
+        if (only !== value && isNotedFloat(value as object, 0, only)) noteFloat(attrs, name, Number(only));
+      }
     if (object.kind === "group") return attrs;
     const { shape, scales } = object;
     const fill = attrs["_FillValue"];
@@ -191,7 +199,8 @@ export class Hdf5Store implements ReadableStore {
         break;
       }
     const isNamed = names.length > 0 && names.length === shape.length && attrs[DIMENSIONS] === undefined;
-    return isNamed ? { ...attrs, [DIMENSIONS]: names } : attrs;
+    if (isNamed) attrs[DIMENSIONS] = names;
+    return attrs;
   }
 
   async #chunk(key: string): Promise<Shown | undefined> {

@@ -275,6 +275,10 @@ test("dimension scales name the dimensions, and _FillValue is as xarray reads it
     add_offset: 2,
     list: [2],
   });
+  // xarray decodes to integers where these are integers.
+  const text = new TextDecoder().decode(await target.get("v/zarr.json"));
+  expect(text.replaceAll(/\s/g, "")).toContain('"add_offset":2.0,');
+  expect(text.replaceAll(/\s/g, "")).toContain('"list":[2.0]');
 });
 
 test("variables of netCDF are as long as their unlimited dimensions, and attributes of its storage are left out", async () => {
