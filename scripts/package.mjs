@@ -55,6 +55,8 @@ const PARTS = [
   ["values", ["open/open", "store/http"], ["view/view-tree"]],
   ["read", ["open/open", "store/http"], [...ZARR, "blosc2/open", "hdf5/zarr-view", "page/worker"]],
   ["archives", ["open/open", "store/http"]],
+  ["layout", ["format/layout"]],
+  ["verify", ["archive/kinds/verify"]],
   ["memory", ["store/memory"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],

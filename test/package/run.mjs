@@ -28,7 +28,7 @@ import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
-const MOST_FILES = 150;
+const MOST_FILES = 151;
 const MOST_BYTES = 3_050_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
