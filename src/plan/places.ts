@@ -62,10 +62,15 @@ export async function planPlaces(
         node: "",
         found: { key: found.path, isZarr: false, place },
       };
-      if (found.error !== undefined && !takesDamaged)
-        return { ...where, nbytes: 0, failure: failureOf(found.error, where.path) };
-      const { versions, nbytes } = await stateOf(from, found, reading);
-      return { ...where, versions, nbytes };
+      try {
+        if (found.error !== undefined && !takesDamaged) throw found.error;
+        return { ...where, ...(await stateOf(from, found, reading)) };
+      } catch (error) {
+        signal?.throwIfAborted();
+        // One archive of many that cannot be read must not keep the others from being planned.
+        if (found.path === path && found.error === undefined) throw error;
+        return { ...where, nbytes: 0, failure: failureOf(error, where.path) };
+      }
     };
     const all: FoundReadable[] = [];
     for await (const found of readablesAt(from, archivesOnly, reading)) all.push(found);

@@ -1,5 +1,5 @@
 /** Plans of references and of repairs: shares make the same as one process, and killed or duplicated work does no harm. */
-import { appendFile, cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, cp, mkdir, open, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { create, finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
@@ -146,6 +146,31 @@ it("repairs in shares write copies of damaged archives only, with a report; a se
   const again = await runCli(["finish", at("plan.json")]);
   expect([again.code, again.out]).toEqual([3, ended.out]);
 });
+
+// Windows has no such names, and needs a privilege for links.
+it.skipIf(process.platform === "win32")(
+  "one archive that cannot be examined keeps no other from being planned, and is in the report",
+  async () => {
+    const { folder, data } = await makeTree(false);
+    await writeFile(join(data, "back\\slash.blp"), "");
+    await mkdir(join(data, "looping/meta"), { recursive: true });
+    await symlink("sizes", join(data, "looping/meta/sizes"));
+    for (const command of ["verify", "repair"] as const) {
+      const made = await plan(data, join(folder, command), { command });
+      await runTasks(made);
+      const { report = [] } = (await finish(made)) ?? {};
+      const failed = report.filter(({ error }) => error !== undefined);
+      expect(failed).toMatchObject([
+        {
+          path: join(data, "back\\slash.blp"),
+          error: { message: expect.stringContaining("backslash") as string },
+        },
+        { path: join(data, "looping"), error: { code: "UNSAFE_PATH" } },
+      ]);
+      expect(report).toHaveLength(SOUND.length + 1 + failed.length);
+    }
+  },
+);
 
 it("without --holes, damaged archives are named and not repaired", async () => {
   const { folder, data } = await makeTree(true);
