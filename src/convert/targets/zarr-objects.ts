@@ -4,12 +4,12 @@
  *
  * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
  */
-import { elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isGenerating, type ReadableStore, saysEncoded } from "../../store/types.ts";
-import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
+import { leafOf, shardIndexOf } from "../../zarr/codecs/chain.ts";
 import { countPositions, parseKeyEncoding } from "../../zarr/document/chunk-grid.ts";
 import { DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { parseDocument } from "../../zarr/document/metadata-v3.ts";
@@ -83,7 +83,6 @@ function objectWriter(
 ): ArrayRun["run"] {
   const { model, store } = array;
   const { serializer } = model.chain;
-  const shape = model.axes.map((axis) => axis.lengthOf(0));
   const cache = new ShardCache(store);
   // If the store encodes some chunks of an array, it copies the others.
   const kindOf = async (key: string): Promise<"copied" | "recoded"> =>
@@ -98,6 +97,7 @@ function objectWriter(
     const from = model.chunkKey(task.part);
     if (recoding !== undefined) recoder ??= recoderOf(array, await parseArray(document, own), recoding);
     const place = { key: from, path: store.describe(from), offset: 0 };
+    const shape = model.axes.map((axis, i) => axis.lengthOf(at(task.part, i)));
     if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
       if (recoder === undefined && isGenerating(store) && store.getPieces !== undefined) {
         const pieces = await store.getPieces(from, { signal });
@@ -108,6 +108,9 @@ function objectWriter(
       }
       const info = await store.stat(from, { signal });
       if (info === undefined) return false;
+      // The object is copied unseen; but with a damaged index, no reader would find any of its chunks.
+      if (serializer.kind === "sharding" && model.chain.stages.length === 0)
+        await cache.open(from, shardIndexOf(model.chain, serializer, shape));
       const whole = { ...place, nbytes: info.size };
       if (recoder === undefined) {
         const pieces = readObjectPieces(store, from, whole, signal);
@@ -120,8 +123,8 @@ function objectWriter(
       }
       return true;
     }
-    const grid = innerGrid(serializer, shape);
-    const shard = await cache.open(from, { grid, layout: serializer.index });
+    const index = shardIndexOf(model.chain, serializer, shape);
+    const shard = await cache.open(from, index);
     if (shard === undefined) return false;
     const places = shard.entries.flatMap((entry, slot) =>
       entry === undefined ? [] : [{ ...place, ...entry, slot }],
@@ -137,7 +140,7 @@ function objectWriter(
         offset += nbytes;
         yield* bytes;
       }
-      yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
+      yield await encodeShardIndex(entries, index.grid, DEFAULT_INDEX);
     };
     await context.store.put(task.key, pieces(), { signal });
     counts[recoder === undefined ? await kindOf(from) : "recoded"] += places.length;

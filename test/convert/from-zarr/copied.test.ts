@@ -336,3 +336,16 @@ test("[FA-08] strings of a Zarr array are recoded for bcolz, which shuffles them
     chunksCopied: 4,
   });
 });
+
+test("a shard whose index is damaged is not copied to Zarr, although its object needs no decoding", async () => {
+  const { store } = await makeArray({ ...rows, shardShape: [30, 6] });
+  const key = "z/c/3/0";
+  const damaged = ((await store.get(key)) as Uint8Array).slice();
+  damaged[damaged.length - 10] = 0xff ^ (damaged.at(-10) ?? 0);
+  await store.put(key, damaged);
+  const into = new MemoryStore();
+  const { entries } = await convert({ store, path: "z" }, { store: into, path: "copy" });
+  const message = expect.stringContaining(store.describe(key)) as string;
+  expect(entries).toMatchObject([{ status: "failed", code: "CHECKSUM_MISMATCH", message }]);
+  await expect(openZarrArray(into, "copy")).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
