@@ -3,6 +3,7 @@
 import type { ChunkedArchive } from "../../archive/kinds/types.ts";
 import { encodeAhead, encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { pauseIfDue } from "../../store/pool.ts";
 import { readPieces } from "../../store/source.ts";
 import type { PutSource, StoreOptions } from "../../store/types.ts";
 
@@ -30,6 +31,9 @@ export async function* cutPieces(
         filled = 0;
       }
       if (filled === 0 && piece.length - at >= size) {
+        // Many small pieces of a long one must not keep an abort, or other work, waiting.
+        await pauseIfDue();
+        signal?.throwIfAborted();
         yield piece.subarray(at, at + size);
         at += size;
         continue;

@@ -207,4 +207,11 @@ describe("compress", () => {
     expect([error.code, error.details.field]).toEqual(["BAD_ARGUMENT", field]);
     expect(await store.stat("a.blp")).toBeUndefined();
   });
+
+  it("an abort ends a compression into many small chunks, and leaves nothing", async () => {
+    const store = new MemoryStore();
+    const options = { chunkSize: 1, typesize: 1, signal: AbortSignal.timeout(100) };
+    await expect(compressBytes(numbered(3_000_000), store, "a.blp", options)).rejects.toThrow("aborted");
+    for await (const { name } of store.list("")) expect(name).toBe("nothing");
+  });
 });
