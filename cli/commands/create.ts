@@ -209,17 +209,29 @@ async function carrierOf(
   return isChosen || as === "carray" ? undefined : plan?.input?.carry?.();
 }
 
+/** Why a name promises another format than the one that is created; undefined if it does not. */
+function whyMisnamed(root: string, { as, zarr }: CreateFlags): string | undefined {
+  const ending = /\.[^./\\]+(?=\/*$)/.exec(root)?.[0].toLowerCase() ?? "";
+  const other = "or give the folder another name";
+  if (/^\.(?:parquet|arrows?|feather|csv|tsv|npy)$/.test(ending))
+    return `create makes archives, which are folders, not ${ending} files; give the archive another name, then superchunk convert (for CSV, cat) makes a file of it`;
+  if (ending === ".blp")
+    return `create makes folders, not Bloscpack files: superchunk compress makes a .blp file; use it, ${other}`;
+  if (/^\.(?:h5|hdf5?|nc4?|b2nd|b2frame|b2[dez])$/.test(ending))
+    return `create makes archives of superchunks and bcolz, not ${ending}; give the folder another name`;
+  if (ending === ".zarr" && zarr !== true)
+    return `with this name, readers expect a Zarr array: add --zarr to make the folder one too, ${other}`;
+  if (ending === ".bcolz" && as === "superchunk")
+    return `with this name, readers expect an archive of bcolz: add --as carray or --as ctable, ${other}`;
+  return undefined;
+}
+
 /** Refuses options that do not apply to what is created. Throws `BAD_ARGUMENT`. */
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrongUse("root", "the name of the folder to make is empty; give one, or . for this folder");
-  const ending = /\.(?:parquet|arrows?|feather|csv|tsv|npy)\/*$/i.exec(root)?.[0];
-  if (ending !== undefined)
-    throw wrongUse(
-      "root",
-      `create makes archives, which are folders, not ${ending} files; give the archive another name, then superchunk convert (for CSV, cat) makes a file of it`,
-      { path: root },
-    );
+  const why = whyMisnamed(root, flags);
+  if (why !== undefined) throw wrongUse("root", why, { path: root });
   if (flags.as !== "superchunk" && flags.zarr === true)
     throw wrongUse(
       "zarr",

@@ -457,7 +457,7 @@ function summaryLines(totals: Totals): string[] {
   const isMany = totals.archives > 1;
   return [
     ...(isMany && dialects !== "" ? [`dialects: ${dialects}`] : []),
-    ...(isMany && codes !== "" ? [`errors: ${codes}`] : []),
+    ...(isMany && codes !== "" ? [`archives with errors: ${codes}`] : []),
     summaryLine(totals),
   ];
 }

@@ -150,6 +150,18 @@ describe("create", () => {
       2,
       expect.stringContaining("create makes archives, which are folders, not .parquet files") as string,
     ]);
+    for (const [name, options, why] of [
+      ["a.zarr", [], "add --zarr"],
+      ["a.zarr/", ["--as", "carray"], "add --zarr"],
+      ["a.bcolz", [], "add --as carray or --as ctable"],
+      ["a.blp", [], "superchunk compress"],
+      ["A.B2ND", [], "not .b2nd"],
+      ["a.h5", [], "not .h5"],
+    ] as const) {
+      const { code, err } = await runCli(["create", at(name), "--dtype", "<i4", ...options]);
+      expect([name, code, err]).toEqual([name, 2, expect.stringContaining(why)]);
+      expect(existsSync(at(name))).toBe(false);
+    }
     expect(existsSync(at("x"))).toBe(false);
   });
 

@@ -110,7 +110,7 @@ describe("verify", () => {
       ["1", "7"].map(async (jobs) => (await runCli(["verify", tree, "--jobs", jobs])).out),
     );
     expect(many).toBe(one);
-    expect(one).toContain("errors: TRUNCATED 1");
+    expect(one).toContain("archives with errors: TRUNCATED 1");
   });
 
   test("prints only what is damaged, or nothing; the exit code is the same", async () => {
