@@ -117,6 +117,7 @@ export async function openArray<const Name extends string = string>(
   location: string,
   options: OpenArrayPathOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
+  checkOptions(options, `column dtype ${OPTIONS}`);
   const opened = await open(location, withColumn(options));
   const reopen = async (more: StoreOptions): Promise<ReadableArray<ValuesOf<Name>>> => {
     const again = await open(location, { ...withColumn(options), ...more });

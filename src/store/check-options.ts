@@ -60,13 +60,23 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   places: "rootdirs",
   threads: "nthreads numthreads",
 };
+
+/** The letters in order: a name with two letters swapped has the same. */
+function lettersOf(name: string): string {
+  return [...name.toLowerCase()].sort().join("");
+}
+
 function unknownOption(name: string, found: unknown, known: readonly string[]): SuperchunkError {
   const plain = name.toLowerCase().replaceAll("_", "");
   const same = known.filter(
     (each) => each.toLowerCase() === plain || words(SYNONYMS[each] ?? "").includes(plain),
   );
   const near =
-    same.length > 0 ? same : known.filter((each) => each.toLowerCase().startsWith(plain.slice(0, 3)));
+    same.length > 0
+      ? same
+      : known.filter(
+          (each) => each.toLowerCase().startsWith(plain.slice(0, 3)) || lettersOf(each) === lettersOf(plain),
+        );
   const meant = near.join(" or ").replace("compressor", "compressor: { cname, clevel, shuffle }");
   const advice = meant === "" ? `expected ${known.join(", ")}` : `did you mean ${meant}?`;
   return new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; ${advice}`, { field: name, found });

@@ -65,9 +65,9 @@ const SLICE_MEMBERS: ReadonlySet<string> = new Set(["start", "stop", "step"]);
 
 function resolveEntry(entry: number | Slice | null, length: number, dimension: number): Extent {
   if (entry === null) return { start: 0, count: length, step: 1, dropped: false };
-  if (typeof entry === "number") {
+  if (typeof entry === "number" && Number.isInteger(entry)) {
     const index = entry < 0 ? entry + length : entry;
-    if (!Number.isInteger(entry) || index < 0 || index >= length)
+    if (index < 0 || index >= length)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `index ${entry} is outside of dimension ${dimension}, of length ${length}`,

@@ -473,6 +473,8 @@ it.each(FORMATS)("append refuses an unknown option in %s", async (format) => {
   await array.close();
   const slip = await rejectionOf(edit(array.store, array.path, { readonly: true } as never));
   expect([slip.code, slip.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(/did you mean readOnly/)]);
+  const swapped = await rejectionOf(create(new MemoryStore(), "a", { fromat: "zarr" } as never));
+  expect(swapped.message).toBe('unknown option "fromat"; did you mean format?');
 });
 
 it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's mistake", async (format) => {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { type ConvertPathOptions, convert } from "../../src/node/convert.ts";
 import { type CreatePathOptions, create, type EditPathOptions, edit } from "../../src/node/edit.ts";
-import { type OpenPathOptions, open } from "../../src/node/open.ts";
+import { type OpenPathOptions, open, openArray } from "../../src/node/open.ts";
 import { temporaryFolder } from "../folder.ts";
 
 /** Every name of the options of a function. The compiler compares them with the type. */
@@ -159,3 +159,7 @@ test.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
       }
   },
 );
+
+test("openArray suggests its own options too", async () => {
+  await expect(openArray("a", { colum: "x" } as never)).rejects.toThrow("did you mean column or columns?");
+});

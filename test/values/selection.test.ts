@@ -112,6 +112,7 @@ test("a bigint, or a negative step, is refused with a message that shows it", ()
     return "";
   };
   expect(refusal([5n])).toContain("the entry for dimension 0 is 5n, expected an integer");
+  expect(refusal([1.5])).toContain("the entry for dimension 0 is 1.5, expected an integer");
   expect(refusal([[5n]])).toContain('the entry for dimension 0 is ["5n"], expected an integer');
   expect(refusal([{ start: 0n }])).toBe("a bound in dimension 0 is 0n, expected an integer");
   expect(refusal([{ start: 9, stop: 0, step: -1 }])).toBe(
