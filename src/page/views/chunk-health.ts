@@ -7,10 +7,11 @@ import { formatCount, formatPlural } from "../text.ts";
 /** Most findings to show. */
 const MOST_FINDINGS = 200;
 
-/** The verdict, the findings, and the command that saves the undamaged part. `show` goes to a chunk. */
+/** The verdict (on the `column` of several), the findings, and the command that saves the undamaged part. `show` goes to a chunk. */
 export function describeOutcome(
   { ok, chunks, digests, findings, unchecked }: VerifyReport,
   path: string,
+  column: string | undefined,
   show: (chunk: number) => void,
 ): HTMLElement[] {
   const what = chunks === 1 ? "The chunk was" : `All ${formatPlural(chunks, "chunk")} were`;
@@ -18,10 +19,11 @@ export function describeOutcome(
     digests === 0
       ? ". No checksums are stored, so a changed byte that still decodes is not found"
       : `, and ${formatPlural(digests, "checksum")} compared`;
+  const where = column === undefined ? "" : ` in the column ${column}`;
   const errors = findings.filter(({ severity }) => severity === "error").length;
   const parts: HTMLElement[] = [
     ok
-      ? h("p", { class: "good-note" }, `No damage found. ${what} decoded${sums}.`)
+      ? h("p", { class: "good-note" }, `No damage found${where}. ${what} decoded${sums}.`)
       : h("p", { class: "bad-note", role: "alert" }, `${formatPlural(errors, "error")} found.`),
   ];
   if (unchecked !== undefined) parts.push(h("p", { class: "note" }, `Not checked: ${unchecked}`));

@@ -458,7 +458,8 @@ class ChunkView {
       this.#showChunks();
       this.#map.focusOn(chunk);
     };
-    this.#health.replaceChildren(...describeOutcome(this.#outcome, commandPath(this.#shown), show));
+    const column = this.#shown.node.columns.length < 2 ? undefined : this.#column.name;
+    this.#health.replaceChildren(...describeOutcome(this.#outcome, commandPath(this.#shown), column, show));
     this.element.dataset["checked"] = this.#outcome.ok ? "whole" : "damaged";
   }
 
