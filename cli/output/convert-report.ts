@@ -114,6 +114,9 @@ function readDType(text: string): DType {
   }
 }
 
+/** Notes on many archives that are printed. */
+const MOST_NOTES = 5;
+
 /** Prints the final line of a conversion, after its notes. */
 export async function printResult(
   result: ConvertResult,
@@ -125,13 +128,16 @@ export async function printResult(
   const { notes, renamed, failures, converted, failed } = result;
   // Archives found in a folder have a path below the destination.
   const isMany = to === "zarr" && result.entries[0]?.node !== "";
+  const joined = joinNotes(notes);
   if (isMany) {
-    if (notes.length > 0) context.message(`${formatPlural(notes.length, "note")}: --json lists them`);
+    if (joined.length > MOST_NOTES)
+      context.message(`${formatPlural(notes.length, "note")}: --json lists them`);
+    else for (const note of joined) context.message(`note: ${note}`);
     if (renamed.length > 0)
       context.message(`${formatPlural(renamed.length, "name")} changed: --json lists them`);
   } else {
     for (const { from, to: name } of renamed) context.message(`note: ${from} is named ${name}`);
-    for (const note of joinNotes(notes)) context.message(`note: ${note}`);
+    for (const note of joined) context.message(`note: ${note}`);
   }
   printFailures(
     result.entries.filter(({ status }) => status === "failed"),

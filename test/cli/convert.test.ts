@@ -21,6 +21,21 @@ const LINE =
   /^\d+ chunks? copied, (\d+ padded, )?\d+ recoded, [\d,]+ bytes( \([^)]+\))?, \d+ shards?, (\d+\.\d\d seconds|\d+ ms)(, verified)?\n$/;
 
 describe("one archive", () => {
+  it.each(["zarr", "parquet", "bcolz"])(
+    "to %s says which rows of which column a repair filled",
+    async (to) => {
+      const at = (name: string): string => join(folder, name);
+      cpSync(corpus("ctable/bcolz-daily-equities"), at("bars"), { recursive: true });
+      writeFileSync(at("bars/close/data/__0.blp"), "");
+      expect((await runCli(["repair", at("bars"), at("saved"), "--holes", "fill"])).code).toBe(3);
+      const { code, err } = await runCli(["convert", at("saved"), at("out"), "--to", to]);
+      expect([code, err]).toEqual([
+        0,
+        expect.stringMatching(/note: column close: rows 0 to \d+ hold a fill value/),
+      ]);
+    },
+  );
+
   it.each(loadArchives().filter((fixture) => !fixture.refuse))(
     "$path is converted, read back, and ends with one line",
     async ({ file }) => {
@@ -364,6 +379,8 @@ describe("many archives", () => {
         `${source}: files that are not carried over: 0.sqlite, 1.sqlite, 2.sqlite, 3.sqlite, 4.sqlite, … (7 in all)`,
         `${source}/b: files that are not carried over: readme`,
       ]);
+      const shown = await runCli(["convert", source, join(folder, "shown"), "--to", to]);
+      expect(shown.err).toContain(`note: ${source}/b: files that are not carried over: readme`);
     },
   );
 

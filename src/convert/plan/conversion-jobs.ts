@@ -22,6 +22,7 @@ import {
   type SourceArray,
   sourceOfArray,
   sourceOfBytes,
+  warningsOf,
 } from "../sources/source-array.ts";
 import { findMinuteBars, meaningOf } from "../sources/zipline.ts";
 import { type ArrayJob, planArray } from "./array-job.ts";
@@ -70,7 +71,7 @@ export async function planJobs(archive: Archive, options: JobOptions): Promise<C
     refused: [],
     groups: new Map(),
     renamed: [],
-    notes: [...archive.warnings],
+    notes: warningsOf(archive, options.columns),
   };
   if (archive.kind === "bytes") await addArray(found, { node: "" }, sourceOfBytes(archive, options), options);
   else if (archive.kind === "table") await addColumns(found, { node: "" }, archive, archive.names, options);

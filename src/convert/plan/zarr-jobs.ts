@@ -30,6 +30,7 @@ import {
   type PlannedArray,
 } from "../pipeline.ts";
 import {
+  checkDimensionNames,
   isIndexGroup,
   nameDimensions,
   notesOnAttributes,
@@ -39,7 +40,7 @@ import {
 import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
 import { addGroup, hasSubArrays, type JobOptions, loadFields, type MadeGroups } from "./conversion-jobs.ts";
 
-type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
+type ZarrPlanOptions = Pick<ConvertOptions, "dimensionNames" | "recode" | "signal"> &
   Pick<JobOptions, "isMember"> & {
     /** The bytes-to-bytes codecs of an array, if its own have no names in Zarr v3 (default: its own). */
     readonly codecsOf?: ((array: ZarrArray) => readonly JsonObject[]) | undefined;
@@ -152,7 +153,15 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     renamed: made.renamed,
     nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
   };
-  const named = nameArrays(arrays, groups, options.isMember === true);
+  const { dimensionNames, isMember = false } = options;
+  const shapes = arrays.map(({ document }) => document["shape"] as readonly number[]);
+  made.notes.push(...checkDimensionNames(dimensionNames, shapes, plan.source, isMember));
+  const given = arrays.map((job, i) =>
+    dimensionNames?.length === at(shapes, i).length
+      ? { ...job, document: { ...job.document, dimension_names: dimensionNames } }
+      : job,
+  );
+  const named = nameArrays(given, groups, isMember);
   return { plan, arrays: named, groups, failed, notes: made.notes };
 }
 

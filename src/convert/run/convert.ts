@@ -209,7 +209,7 @@ function describe({ store, path }: SourceLocation): string {
   return store.describe(path);
 }
 
-/** Options that cut an archive's chunks; they do not apply to Zarr arrays. */
+/** Options that cut an archive's chunks; they do not apply to what is read as Zarr arrays. */
 const LAYOUT = {
   shardSize: "--shard-size",
   chunksPerShard: "--chunks-per-shard",
@@ -217,7 +217,6 @@ const LAYOUT = {
   portable: "--portable",
   dtype: "--dtype",
   shape: "--shape",
-  dimensionNames: "--dimension-names",
   columns: "--column",
 } as const satisfies Partial<Record<keyof ConvertOptions, string>>;
 
@@ -227,7 +226,7 @@ function refuseLayout(options: ConvertOptions): void {
     if (options[name as keyof typeof LAYOUT] === undefined) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `${name} (${flag}) is for archives; chunks of Zarr stay as they are when they become Zarr v3`,
+      `${name} (${flag}) is for Bloscpack, BLZ and bcolz archives: from Zarr, HDF5 and Blosc2, chunks and types are carried over as they are. Leave it out`,
       { field: name },
     );
   }

@@ -12,7 +12,7 @@ import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
 import type { ZarrType } from "../../zarr/document/zarr-dtype.ts";
-import type { LayoutOptions } from "../pipeline.ts";
+import type { LayoutOptions, OpenedSource } from "../pipeline.ts";
 import type { CellCopies } from "../plan/grid.ts";
 
 /** What is read of an archive. */
@@ -292,6 +292,16 @@ export function storedNames(attributes: JsonObject, dimensions: number): Names |
   const value = attributes[STORED_DIMENSIONS];
   if (!Array.isArray(value) || value.length !== dimensions) return undefined;
   return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
+}
+
+/** The warnings about an archive and its columns: of rows that a repair filled, for example. Zarr nodes have none. */
+export function warningsOf(source: OpenedSource, columns: readonly string[] | undefined): string[] {
+  if (!("warnings" in source) || "model" in source || "open" in source) return [];
+  const all = source.kind === "table" ? source.names : source.kind === "array" ? source.columnNames : [];
+  const names = all.filter((name) => columns?.includes(name) ?? true);
+  const below = (name: string): string[] =>
+    source.kind === "bytes" ? [] : source.column(name).warnings.map((text) => `column ${name}: ${text}`);
+  return [...source.warnings, ...names.flatMap(below)];
 }
 
 /** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */

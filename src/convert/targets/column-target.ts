@@ -35,7 +35,7 @@ import { compareStreams, compareValues } from "../run/compare.ts";
 import { conflict, EXISTS, emptyDestination, entryNames, isMark } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
-import { chooseColumns } from "../sources/source-array.ts";
+import { chooseColumns, warningsOf } from "../sources/source-array.ts";
 
 /** What one task writes: an array, or all columns of a table. */
 export interface Piece {
@@ -163,7 +163,7 @@ async function planPieces(
     arrays: pieces.map((piece) => pieceRun(format, piece, countNew(piece.columns, counted), options)),
     refusal: refused.find((error) => error !== undefined),
     failed: [],
-    notes: [],
+    notes: warningsOf(source, options.columns),
     skipsFailed: false,
     fingerprint: async () => ({ path, arrays: arrays.map(({ shape, nbytes }) => [shape ?? [], nbytes]) }),
     claim: (store) => claim(format, pieces, key, store, options),

@@ -9,6 +9,7 @@ import type { JsonObject } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
 import { zarrTreeView } from "../../../src/view/view-tree.ts";
+import { openZarr } from "../../../src/zarr/read/open.ts";
 import { convert, findViewEntries, planReferences, type ViewOptions } from "../../../src/zarr.ts";
 import { putCarray } from "./make-archive.ts";
 
@@ -92,4 +93,21 @@ test("given names apply to the arrays that they fit; if they fit no array of an 
     code: "BAD_ARGUMENT",
     details: { field: "dimensionNames" },
   });
+});
+
+test("given names apply to Zarr arrays as they do to archives", async () => {
+  const zarr = new MemoryStore();
+  await convert({ store: await makeFolder(), path: "in" }, { store: zarr, path: "z" });
+  const again = async (dimensionNames: readonly string[]): Promise<JsonObject> => {
+    const store = new MemoryStore();
+    await convert(await openZarr(zarr, "z"), { store }, { dimensionNames });
+    return namesIn((key) => store.get(key));
+  };
+  expect(await again(["z", "y"])).toMatchObject({
+    a: ["dim_0_60"],
+    "deep/c": ["z", "y"],
+    "t/x": ["row"],
+    "t/y": ["z", "y"],
+  });
+  await expect(again(["t", "z", "y"])).rejects.toMatchObject({ details: { field: "dimensionNames" } });
 });
