@@ -253,12 +253,19 @@ export function locateTarget(location: string, kind: "folder" | "file" = "folder
 }
 
 /**
- * Refuses a missing or empty path: an empty one would mean the current folder, and usually comes from an empty variable. Throws
- * `BAD_ARGUMENT`.
+ * Refuses a missing or empty path: an empty one would mean the current folder, and usually comes from an empty variable. Refuses an address
+ * that lost a slash too, as in programs that tidy paths: its data would go to a folder "s3:". Throws `BAD_ARGUMENT`.
  */
 export function refuseEmptyPath(location: unknown): void {
   if (typeof location !== "string" && !(location instanceof URL))
     throw badArgument("the path", location, "a path or an address");
+  const [, scheme, rest] = /^(https?|s3|gs|az):\/(?!\/)(.*)$/is.exec(String(location)) ?? [];
+  if (scheme !== undefined)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the address lacks a slash: write ${scheme}://${rest}, or ./${scheme}:/${rest} for a folder of that name`,
+      { field: "path", found: location },
+    );
   if (location !== "") return;
   throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
     field: "path",

@@ -163,3 +163,15 @@ test.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
 test("openArray suggests its own options too", async () => {
   await expect(openArray("a", { colum: "x" } as never)).rejects.toThrow("did you mean column or columns?");
 });
+
+test("an address that lost a slash is not taken for a folder", async () => {
+  for (const given of ["s3:/bucket/prices", "GS:/b/c.zarr", "https:/example.org/a.blp"]) {
+    const meant = given.replace(":/", "://");
+    for (const run of [open(given), convert("a", given), create(given, { dtype: "<i4" }), edit(given)])
+      await expect(run).rejects.toMatchObject({
+        code: "BAD_ARGUMENT",
+        message: expect.stringContaining(`write ${meant}, or ./${given} for`) as string,
+      });
+  }
+  await expect(open("./s3:/bucket/prices")).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
