@@ -172,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_129,
   plan: 2_770,
   queue: 600,
-  page: 5_654,
+  page: 5_658,
   places: 872,
   buckets: 1_488,
 };
