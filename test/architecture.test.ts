@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_609,
   pool: 532,
   scan: 2_129,
-  plan: 2_770,
+  plan: 2_775,
   queue: 600,
   page: 5_658,
   places: 872,

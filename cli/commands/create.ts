@@ -210,7 +210,7 @@ async function carrierOf(
 }
 
 /** Why a name promises another format than the one that is created; undefined if it does not. */
-function whyMisnamed(root: string, { as, zarr }: CreateFlags): string | undefined {
+function whyMisnamed(root: string, { zarr }: CreateFlags): string | undefined {
   const ending = /\.[^./\\]+(?=\/*$)/.exec(root)?.[0].toLowerCase() ?? "";
   const other = "or give the folder another name";
   if (/^\.(?:parquet|arrows?|feather|csv|tsv|npy)$/.test(ending))
@@ -221,8 +221,6 @@ function whyMisnamed(root: string, { as, zarr }: CreateFlags): string | undefine
     return `create makes archives of superchunks and bcolz, not ${ending}; give the folder another name`;
   if (ending === ".zarr" && zarr !== true)
     return `with this name, readers expect a Zarr array: add --zarr to make the folder one too, ${other}`;
-  if (ending === ".bcolz" && as === "superchunk")
-    return `with this name, readers expect an archive of bcolz: add --as carray or --as ctable, ${other}`;
   return undefined;
 }
 

@@ -153,7 +153,6 @@ describe("create", () => {
     for (const [name, options, why] of [
       ["a.zarr", [], "add --zarr"],
       ["a.zarr/", ["--as", "carray"], "add --zarr"],
-      ["a.bcolz", [], "add --as carray or --as ctable"],
       ["a.blp", [], "superchunk compress"],
       ["A.B2ND", [], "not .b2nd"],
       ["a.h5", [], "not .h5"],
