@@ -116,6 +116,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FG-06": "format/rules-layout.test.ts",
   "FG-19": "places/places.test.ts",
   "FG-20": "places/places.test.ts",
+  "FH-12": "zarr/numcodecs.test.ts",
   "FI-02": "scan/index.test.ts",
   "FI-03": "scan/index.test.ts",
   "FI-04": "scan/index.test.ts",
