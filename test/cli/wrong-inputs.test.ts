@@ -204,7 +204,7 @@ it("a file with chunks of an array is not changed alone, which would damage the 
 
 it("each wrong option is refused with what was expected, and nothing is made", async () => {
   writeFileSync(at("raw"), new Uint8Array(80));
-  const [array, raw, made] = [at("array"), at("raw"), at("made.zarr")];
+  const [array, raw, made, named] = [at("array"), at("raw"), at("made"), at("made.zarr")];
   const rows = ["--dtype", '[["a","<i4"],["b","<f8"]]', "--shape", "10"];
   expect((await runCli(["create", at("columns"), ...rows])).code).toBe(0);
   expect((await runCli(["create", at("broken"), "--dtype", "<f8", "--shape", "10"])).code).toBe(0);
@@ -220,6 +220,7 @@ it("each wrong option is refused with what was expected, and nothing is made", a
       ["columns", at("columns"), "--add", `c=${raw}`, "--dtype", "u1"],
       "the column has 80 rows, but the other",
     ],
+    [["create", named, "--dtype", "<f8"], "with this name, readers expect a Zarr array: add --zarr"],
     [["create", made, "--dtype", "<f8", "--column", "a"], "--column is for tables"],
     [["create", made], "give --from FILE or --dtype"],
     [["create", made, "--dtype", "<f8", "--shape", "a,b"], "Expected whole numbers with commas between"],
@@ -233,12 +234,12 @@ it("each wrong option is refused with what was expected, and nothing is made", a
     [["cat", array, "--where", ""], "the condition is empty"],
     [["cat", array, "--where", "value is 3"], 'after "is" comes null, or not null'],
     [["cat", at("columns"), "--plot", "--column", "a", "--slice", "0:1,0"], "the values have 1 dimension"],
-    [["convert", array, made, "--shard-size", "0"], "Expected a size such as 128MiB"],
-    [["convert", array, made, "--shape", "1,-1"], "Expected whole numbers with commas between"],
-    [["convert", array, made, "--dimension-names", "a,,b"], "Expected names with commas between."],
-    [["convert", raw, made, "--dtype", "x"], 'give for example "<f8"'],
+    [["convert", array, named, "--shard-size", "0"], "Expected a size such as 128MiB"],
+    [["convert", array, named, "--shape", "1,-1"], "Expected whole numbers with commas between"],
+    [["convert", array, named, "--dimension-names", "a,,b"], "Expected names with commas between."],
+    [["convert", raw, named, "--dtype", "x"], 'give for example "<f8"'],
     [
-      ["convert", at("columns"), made, "--to", "zarr3-transformer"],
+      ["convert", at("columns"), named, "--to", "zarr3-transformer"],
       "no structured data types; convert it to Zarr v3",
     ],
     [["virtualize", array, at("r.icechunk"), "--to", "icechunk", "--one-file"], "is for kerchunk JSON"],
