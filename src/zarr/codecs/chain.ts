@@ -7,7 +7,7 @@
 import { at } from "../../bytes/arrays.ts";
 import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { hasByteOrder } from "../document/data-type.ts";
+import { hasByteOrder, parseDataType, withByteOrder } from "../document/data-type.ts";
 import {
   asExtension,
   asIntegers,
@@ -20,9 +20,8 @@ import {
 } from "../document/metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndex, type ShardIndexLayout } from "../read/shard-index.ts";
 import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
-import { numberCodecOf } from "./number-codecs.ts";
 import { type ArrayFilter, arrayFilterOf, byteFilterOf, type FilterContext } from "./numcodecs.ts";
-import { type CustomCodecs, customStage, type Stage } from "./stage.ts";
+import { type CustomCodecs, customStage, readOnlyStage, type Stage } from "./stage.ts";
 
 /** A chain: permutation, serializer, stages. */
 export interface Chain {
@@ -147,7 +146,30 @@ function filterOf(
 ): ArrayFilter | undefined {
   return name.startsWith(PREFIX)
     ? arrayFilterOf(name.slice(PREFIX.length), configuration, context, place)
-    : numberCodecOf(name, configuration, context, place);
+    : numberCodec(name, configuration, context, place);
+}
+
+/** A codec of `number-codecs.ts`, which is loaded only where an array has one: for pages. */
+function numberCodec(
+  name: string,
+  configuration: JsonObject,
+  context: FilterContext,
+  place: FieldPlace,
+): ArrayFilter | undefined {
+  if (name !== "scale_offset" && name !== "cast_value") return undefined;
+  const { dtype, byteOrder } = context;
+  const type =
+    name === "cast_value" ? parseDataType(configuration["data_type"], below(place, "data_type")) : dtype;
+  const encoded = byteOrder === undefined ? type : withByteOrder(type, byteOrder);
+  const load = async (): Promise<Stage> =>
+    (await import("./number-codecs.ts")).numberCodecOf(name, configuration, context, encoded, place);
+  const encodedLength = (nbytes: number): number => (nbytes / dtype.itemSize) * encoded.itemSize;
+  const stage: Stage = {
+    ...readOnlyStage("filter", name, { fixedOverhead: undefined, encodedLength }),
+    check: async () => void (await load()),
+    decode: async (...given) => (await load()).decode(...given),
+  };
+  return { stage, encoded };
 }
 
 /** The byte order of everything before `bytes`. */

@@ -8,7 +8,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { parseDataType, parseFillValue, withByteOrder } from "../document/data-type.ts";
+import { parseFillValue, withByteOrder } from "../document/data-type.ts";
 import {
   asList,
   asObject,
@@ -18,7 +18,6 @@ import {
   unsupportedMember,
 } from "../document/metadata-fields.ts";
 import {
-  type ArrayFilter,
   castStage,
   type FilterContext,
   isNumberType,
@@ -26,17 +25,18 @@ import {
   type NumberType,
   unscale,
 } from "./numcodecs.ts";
+import type { Stage } from "./stage.ts";
 
 type Value = number | bigint;
 
-/** The codec with this name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for data types that are not implemented. */
+/** The codec with this name, which decodes items of `encoded`. Throws `BAD_FIELD`, and `UNSUPPORTED` for data types that are not implemented. */
 export function numberCodecOf(
-  name: string,
+  name: "scale_offset" | "cast_value",
   configuration: JsonObject,
   { dtype, byteOrder }: FilterContext,
+  encoded: DType,
   place: FieldPlace,
-): ArrayFilter | undefined {
-  if (name !== "scale_offset" && name !== "cast_value") return undefined;
+): Stage {
   if (!isNumberType(dtype)) throw unsupportedType(name, dtype, place);
   const decoded = byteOrder === undefined ? dtype : (withByteOrder(dtype, byteOrder) as NumberType);
   if (name === "scale_offset") {
@@ -44,30 +44,26 @@ export function numberCodecOf(
       scalarOf(decoded, configuration[field] ?? otherwise, below(place, field));
     return scaleOffset(decoded, scalar("scale", 1), scalar("offset", 0), below(place, "scale"));
   }
-  const type = parseDataType(configuration["data_type"], below(place, "data_type"));
-  const encoded = byteOrder === undefined ? type : withByteOrder(type, byteOrder);
   if (!isNumberType(encoded, 2)) throw unsupportedType(name, encoded, below(place, "data_type"));
   const cast = castTo(decoded, encoded, configuration, place);
   const map = scalarMap(encoded, decoded, configuration["scalar_map"], below(place, "scalar_map"));
-  const decode = (from: NumberBytes, to: NumberBytes): void => {
+  return castStage(name, decoded, encoded, (from, to) => {
     for (let i = 0; i < from.length; i++) {
       const value = from.get(i);
       to.set(i, map.get(value) ?? cast(value));
     }
-  };
-  return { stage: castStage(name, decoded, encoded, decode), encoded };
+  });
 }
 
-function scaleOffset(type: NumberType, scale: Value, offset: Value, place: FieldPlace): ArrayFilter {
-  if (type.kind === "float") {
-    const decode = (from: NumberBytes, to: NumberBytes): void =>
-      unscale(from, to, Number(scale), Number(offset));
-    return { stage: castStage("scale_offset", type, type, decode), encoded: type };
-  }
+function scaleOffset(type: NumberType, scale: Value, offset: Value, place: FieldPlace): Stage {
+  if (type.kind === "float")
+    return castStage("scale_offset", type, type, (from, to) =>
+      unscale(from, to, Number(scale), Number(offset)),
+    );
   const [by, plus] = [BigInt(scale), BigInt(offset)];
   if (by === 0n) throw badMember(place, "a number other than 0", 0);
   const { least, most } = rangeOf(type);
-  const decode = (from: NumberBytes, to: NumberBytes): void => {
+  return castStage("scale_offset", type, type, (from, to) => {
     for (let i = 0; i < from.length; i++) {
       const value = BigInt(from.get(i));
       const result = value / by + plus;
@@ -75,8 +71,7 @@ function scaleOffset(type: NumberType, scale: Value, offset: Value, place: Field
         throw badValue("scale_offset", `${value} / ${by} + ${plus}`, type);
       to.set(i, type.itemSize === 8 ? result : Number(result));
     }
-  };
-  return { stage: castStage("scale_offset", type, type, decode), encoded: type };
+  });
 }
 
 const ROUNDINGS: Readonly<Record<string, (value: number) => number>> = {

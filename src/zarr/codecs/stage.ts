@@ -31,6 +31,8 @@ export interface Stage {
   readonly decodeSpan?: (bytes: Uint8Array, items: number, span: ItemSpan) => Promise<Uint8Array>;
   /** Bytes that it adds, if that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
+  /** Checks the configuration, where reading the document does not do it yet. Throws `BAD_FIELD` and `UNSUPPORTED`. */
+  readonly check?: () => Promise<void>;
   /**
    * Decodes. At most `limit` bytes may result, or exactly that many with `exact`. If `out` is given, it has `limit` bytes, and the
    * result may be (a view of) it. Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
