@@ -188,10 +188,17 @@ export class PlacedStore implements WritableStore {
 
   /** Stored bytes of the array's superchunks in a place: those present at the first call, and those put since. */
   bytesIn(place: string | undefined): Promise<number> {
-    const folder = this.folderIn(place);
-    const known = this.#bytes.get(place) ?? bytesBelow(folder.store, folder.key);
-    this.#bytes.set(place, known);
-    return known;
+    const { store, key } = this.folderIn(place);
+    return this.#bytes.get(place) ?? this.#remember(place, bytesBelow(store, key));
+  }
+
+  /** Remembers the bytes of a place. If the place cannot be listed, the next caller lists it again. */
+  #remember(place: string | undefined, sum: Promise<number>): Promise<number> {
+    this.#bytes.set(place, sum);
+    sum.catch(() => {
+      if (this.#bytes.get(place) === sum) this.#bytes.delete(place);
+    });
+    return sum;
   }
 
   /** Name in messages of an object in a place; undefined if it is in the array's own folder. */
@@ -231,7 +238,7 @@ export class PlacedStore implements WritableStore {
     for (const [place, sum] of this.#bytes) {
       const folder = this.folderIn(place);
       if (folder.store === found.store && found.key.startsWith(`${folder.key}/`))
-        this.#bytes.set(
+        this.#remember(
           place,
           sum.then((bytes) => bytes + info.size),
         );

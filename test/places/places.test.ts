@@ -3,10 +3,12 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { mergeSpans, parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import type { OpenPlace } from "../../src/places/placed-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { type ArrayOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { openShared } from "../../src/write/array/open-shared.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
@@ -388,6 +390,27 @@ describe("writing", () => {
     const places = await array.places();
     expect(places.map(({ superchunks }) => superchunks).sort()).toEqual([1, 2, 2]);
     await array.close();
+  });
+
+  test("by size, a place that could not be listed is listed again, and superchunks that are put meanwhile do no harm", async () => {
+    const store = await spread({ placeBy: "size" });
+    let isAbsent = false;
+    const onList = (): void => {
+      if (isAbsent) throw new SuperchunkError("IO", "it cannot be listed");
+    };
+    const openPlace: OpenPlace = async (place, isNamed) =>
+      interceptStore(await placesIn(store)(place, isNamed), { onCall: (_, proceed) => proceed(), onList });
+    const array = await openWritable(store, "", { openPlace });
+    isAbsent = true;
+    const flushed = async (): Promise<void> => {
+      await array.append(ramp(80, 32));
+      await array.flush();
+    };
+    await expect(flushed()).rejects.toMatchObject({ code: "IO", message: "it cannot be listed" });
+    isAbsent = false;
+    await array.flush();
+    await array.close();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 112)]);
   });
 
   test("tier: new superchunks in data, older ones moved out", async () => {
