@@ -161,8 +161,11 @@ function numberCodec(
   const type =
     name === "cast_value" ? parseDataType(configuration["data_type"], below(place, "data_type")) : dtype;
   const encoded = byteOrder === undefined ? type : withByteOrder(type, byteOrder);
-  const load = async (): Promise<Stage> =>
-    (await import("./number-codecs.ts")).numberCodecOf(name, configuration, context, encoded, place);
+  let made: Stage | undefined;
+  const load = async (): Promise<Stage> => {
+    made ??= (await import("./number-codecs.ts")).numberCodecOf(name, configuration, context, encoded, place);
+    return made;
+  };
   const encodedLength = (nbytes: number): number => (nbytes / dtype.itemSize) * encoded.itemSize;
   const stage: Stage = {
     ...readOnlyStage("filter", name, { fixedOverhead: undefined, encodedLength }),

@@ -11,7 +11,7 @@ import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue, ZarrDialect } from "../../format/types.ts";
 import { foldersOnly, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { Chain } from "../codecs/chain.ts";
+import { stagesOf } from "../codecs/chain.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
 import type { V2Node } from "../document/metadata-v2.ts";
 import { DESCR, isEntryDocument, parseDocument } from "../document/metadata-v3.ts";
@@ -121,10 +121,7 @@ async function openModel(
   model: ArrayModel,
   options: OpenZarrOptions,
 ): Promise<ZarrArray> {
-  for (let chain: Chain | undefined = model.chain; chain !== undefined; ) {
-    for (const stage of chain.stages) await stage.check?.();
-    chain = chain.serializer.kind === "sharding" ? chain.serializer.inner : undefined;
-  }
+  for (const stage of stagesOf(model.chain)) await stage.check?.();
   const array = new ZarrArray(store, model, options);
   if ((options.damaged ?? "stop") === "stop") return array;
   const { openDamagedArray } = await import("./damaged.ts");
