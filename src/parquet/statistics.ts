@@ -8,6 +8,7 @@ import { at, fromHex } from "../bytes/arrays.ts";
 import type { DecodeKernel } from "../codec/decode/decode-kernel.ts";
 import { withBytes } from "../codec/decode/lease.ts";
 import { hex } from "../kernels/generated/bounds-kernels.ts";
+import { toHalf } from "../values/item-bytes.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
 import { bytesOf, type LeafValues, widenHalves } from "./values.ts";
 
@@ -175,14 +176,4 @@ export function encodeBound({ kind }: Leaf, bound: Bound): Uint8Array {
   if (kind === "bool") return Uint8Array.of(Number(bound));
   if (kind === "half") return bytesOf(Uint16Array.of(toHalf(Number(bound))));
   return bytesOf(Reflect.construct(NUMBERS[kind as NumberKind], [[bound]]));
-}
-
-/** Encodes a 16-bit float that `fromHalf` decoded. */
-function toHalf(value: number): number {
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
-  const size = Math.abs(value);
-  if (size === Number.POSITIVE_INFINITY) return sign | 0x7c00;
-  if (size < 2 ** -14) return sign | (size * 2 ** 24);
-  const exponent = Math.floor(Math.log2(size));
-  return sign | ((exponent + 15) << 10) | (size / 2 ** (exponent - 10) - 1024);
 }

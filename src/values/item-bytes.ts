@@ -128,7 +128,7 @@ function putFloat(view: DataView, at: number, size: number, little: boolean, val
     throw unfit(value, `a number that a float of ${size} bytes has, below ${largest} in size`);
   if (size === 8) view.setFloat64(at, number, little);
   else if (size === 4) view.setFloat32(at, number, little);
-  else if (size === 2) view.setUint16(at, halfBits(number), little);
+  else if (size === 2) view.setUint16(at, toHalf(number), little);
   else
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -158,8 +158,8 @@ export function fromHalf(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** float64 as float16, rounded to the nearest, ties to even. */
-function halfBits(value: number): number {
+/** Encodes a number as a 16-bit float, rounded to the nearest, ties to even. */
+export function toHalf(value: number): number {
   SINGLE.setFloat64(0, value);
   const sign = (SINGLE.getUint8(0) & 0x80) << 8;
   if (Number.isNaN(value)) return sign | 0x7e00;
