@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { isSuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
-import type { ConvertResult } from "../../src/zarr.ts";
+import type { ConvertFormat, ConvertResult } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { optionOf, wrongUse } from "../failure.ts";
 import { isAddress } from "../input/units.ts";
@@ -16,6 +16,8 @@ import {
   writeReport,
 } from "../output/convert-report.ts";
 import { withProgress } from "../output/progress.ts";
+import { quoted } from "../values/cell-text.ts";
+import { adviseLeftOut, withConversionAdvice } from "./salvage.ts";
 
 /** Options of `convert` that only apply to Zarr v3. */
 const ZARR_ONLY: readonly (keyof ConvertFlags)[] = [
@@ -71,7 +73,8 @@ export async function convertTo(
       convert(paths, destination, { ...options, onProgress }),
     );
     await report(result, { paths, destination, flags }, context);
-  } catch (error) {
+  } catch (failure) {
+    const error = await withConversionAdvice(failure, paths, stopsAtDamage(flags), context);
     if (flags.report !== undefined && isSuperchunkError(error)) {
       const { code, message } = error;
       await writeReport(flags.report, [
@@ -101,10 +104,28 @@ async function report(
   const result = isOne ? { ...done, entries: [{ ...first, path: source }, ...others] } : done;
   if (flags.report !== undefined) await writeReport(flags.report, result.entries);
   noteFailures(result.entries, context);
-  if (json !== true) return printResult(result, { destination, flags }, context);
+  const again = (path: string, node: string): string => commandFor(path, node, destination, to);
+  const advice = await adviseLeftOut(result.entries, stopsAtDamage(flags) ? again : undefined, context);
+  if (json !== true) {
+    await printResult(result, { destination, flags }, context);
+    if (advice !== undefined) context.message(advice);
+    return;
+  }
   const { chunksCopied: copied, chunksPadded: padded } = result;
   const counts = to === "zarr3-transformer" ? { copied, padded } : {};
-  await context.json({ source, destination, format: to, ...result, ...counts, ...damageOf(flags) });
+  await context.json({ source, destination, format: to, ...result, ...counts, ...damageOf(flags), advice });
+}
+
+function stopsAtDamage({ damaged = "stop" }: ConvertFlags): boolean {
+  return damaged === "stop";
+}
+
+/** The command that converts one of many archives alone: in Zarr, to its place in the hierarchy. */
+function commandFor(path: string, node: string, destination: string, to: ConvertFormat): string {
+  if (to !== "zarr") return `superchunk convert ${quoted(path)} DST --to ${to}`;
+  const [base = "", query] = isAddress(destination) ? destination.split("?") : [destination];
+  const settings = query === undefined ? "" : `?${query}`;
+  return `superchunk convert ${quoted(path)} ${quoted(`${base.replace(/\/+$/, "")}/${node}${settings}`)}`;
 }
 
 function fullPath(path: string): string {

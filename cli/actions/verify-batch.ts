@@ -1,28 +1,20 @@
 /**
  * Verifies many archives: finds more while it verifies, several at a time, reports them in order, and writes a record.
  *
- * Knows how a batch runs, and what `repair` could save of an archive; must not know how outcomes are printed.
+ * Knows how a batch runs; must not know how outcomes are printed.
  */
 import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import {
-  isSuperchunkError,
-  type JsonObject,
-  type JsonValue,
-  type SuperchunkError,
-  stringifyJson,
-} from "../../src/index.ts";
-import { repairArray, type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
+import { type JsonObject, type JsonValue, type SuperchunkError, stringifyJson } from "../../src/index.ts";
+import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { inCommandWords, wrongUse } from "../failure.ts";
+import { wrongUse } from "../failure.ts";
 import { isFolder } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
-import { formatCount, formatPlural, isAddress } from "../input/units.ts";
-import type { Io } from "../output/output.ts";
+import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
-import { quoted } from "../values/cell-text.ts";
 
 /** Default number of archives under way. */
 export const JOBS = 4;
@@ -293,67 +285,4 @@ export function verifyAway(jobs: number): VerifyAway {
       away--;
     }
   };
-}
-
-// The advice of `verify` after a damaged archive: what can be saved, and by which command.
-
-export interface SalvageAdvice {
-  /** Number of undamaged chunks; null if too little of the archive is known to look for them. */
-  readonly whole: number | null;
-  /** Number of missing or damaged chunks. */
-  readonly gone: number;
-  /** Command to run, with words in capitals for what only the user knows; absent if all chunks are damaged. */
-  readonly command?: string;
-  /** One sentence, without the command. */
-  readonly text: string;
-}
-
-/**
- * Reads a damaged archive again to find what can be saved; undefined if nothing needs repair, or nothing can be saved. `io`:
- * where to draw a progress bar; undefined if another one is shown.
- */
-export async function adviseOnSalvage(
-  path: string,
-  { signal, allow = [] }: Pick<Context, "signal" | "allow">,
-  io: Io | undefined,
-): Promise<SalvageAdvice | undefined> {
-  const bar = io && startProgress(io, "what can be saved", { unit: "chunks" });
-  const allowed = allow.length === 0 ? "" : ` --allow ${allow.map(quoted).join(" ")}`;
-  const command = `superchunk repair ${quoted(path)} DST${allowed}`;
-  try {
-    const { whole, holes, lost, problems } = await repairArray(path, {
-      dryRun: true,
-      signal,
-      allow,
-      onProgress: bar?.onProgress,
-    });
-    const gone = holes.length;
-    const needed = withNeeded(command, lost.join());
-    if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is intact: nothing can be saved" };
-    if (gone > 0) {
-      const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} intact and can be saved`;
-      return { whole, gone, command: `${needed} --holes fill`, text };
-    }
-    if (lost.length + problems.length === 0) return undefined;
-    const text = lost.length > 0 ? `, but this is lost: ${inCommandWords(lost.join("; "))}` : "";
-    return { whole, gone, command: needed, text: `every chunk is intact and can be saved${text}` };
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    if (error.code !== "INCOMPLETE") return undefined;
-    return {
-      whole: null,
-      gone: 0,
-      command: withNeeded(command, error.summary),
-      text: `repair needs more information: ${inCommandWords(error.summary)}`,
-    };
-  } finally {
-    bar?.finish();
-  }
-}
-
-/** The command with the option that a message asks for, and words in capitals for what only the user knows. */
-function withNeeded(command: string, message: string): string {
-  const [, needed] = /\{(dtype|chunklen|scan)\b/.exec(message) ?? [];
-  const values: Readonly<Record<string, string>> = { dtype: " DTYPE", chunklen: " ROWS" };
-  return needed === undefined ? command : `${command} --${needed}${values[needed] ?? ""}`;
 }

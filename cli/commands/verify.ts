@@ -12,14 +12,13 @@ import {
   type VerifyReport,
 } from "../../src/index.ts";
 import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
+import { adviseOnSalvage, type SalvageAdvice } from "../actions/salvage.ts";
 import {
-  adviseOnSalvage,
   type BatchItem,
   hasDamage,
   JOBS,
   openRecord,
   runBatch,
-  type SalvageAdvice,
   type VerifyAway,
   verifyAway,
 } from "../actions/verify-batch.ts";

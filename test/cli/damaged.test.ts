@@ -1,5 +1,5 @@
 /** `--damaged` of the commands that read: whole chunks are output, others are listed, and the exit code says so. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -103,6 +103,47 @@ describe.each(["blz", "carray", "rows.blp", "zarr"])("%s", (name) => {
       expect(rowsOf(readFileSync(at(`${name}.${how}.npy`)).subarray(-8 * expected.length))).toEqual(expected);
     },
   );
+});
+
+it("a conversion that damage ends names the options and the command that save the rest, once", async () => {
+  const run = (...argv: string[]): ReturnType<typeof runCli> => runCli(["convert", ...argv]);
+  const again = "; to convert what is intact, give --damaged fill or --damaged skip";
+  const saved = (path: string): string =>
+    `; to save what is intact in a copy: superchunk repair ${path} DST --holes fill`;
+  for (const name of ["blz", "carray", "rows.blp"]) {
+    const { code, err } = await run(at(name), at("rest.zarr"));
+    expect([code, err]).toEqual([3, expect.stringMatching(`chunk 2: [^\n]*${again}${saved(at(name))}\n$`)]);
+  }
+  const json = JSON.parse((await run(at("blz"), at("rest.npy"), "--json")).out);
+  expect(json.error).toMatchObject({ code: "CHECKSUM_MISMATCH", chunk: 2 });
+  expect(json.error.message).toContain(`${again}${saved(at("blz"))}`);
+  // What no chunk can be read without: repair asks for it.
+  cpSync(at("whole"), at("lost"), { recursive: true });
+  rmSync(at("lost/meta/storage"));
+  const lost = await run(at("lost"), at("rest.zarr"));
+  expect([lost.code, lost.err]).toEqual([
+    3,
+    expect.stringContaining(`; to convert it, repair it first: superchunk repair ${at("lost")} DST --dtype`),
+  ]);
+});
+
+it("a conversion of many says once how to convert and save the damaged ones", async () => {
+  for (const name of ["blz", "carray", "whole"]) cpSync(at(name), at(`many-of/${name}`), { recursive: true });
+  const blz = at("many-of/blz");
+  const convert = `to convert what is intact: superchunk convert ${blz} ${at("all.zarr")}/blz --damaged fill`;
+  const { code, err } = await runCli(["convert", at("many-of"), at("all.zarr")]);
+  expect(code).toBe(3);
+  expect(err.match(/not converted: /g)).toHaveLength(2);
+  expect(err.split("\n").filter((line) => line.includes("--damaged"))).toEqual([
+    `superchunk: 2 archives are damaged. For ${blz}, ${convert}, with the same options; to save what is intact in a copy: superchunk repair ${blz} DST --holes fill`,
+  ]);
+  const { code: alone } = await runCli(["convert", blz, `${at("all.zarr")}/blz`, "--damaged", "fill"]);
+  expect(alone).toBe(3);
+  const whole = await openArray(at("all.zarr/blz"));
+  expect(rowsOf(await whole.getBytes())).toEqual(filled);
+  await whole.close();
+  const json = await runCli(["convert", at("many-of"), at("npys"), "--to", "npy", "--json"]);
+  expect(JSON.parse(json.out).advice).toContain(`superchunk convert ${blz} DST --to npy --damaged fill`);
 });
 
 it("nothing is reported for a whole archive, and the exit code is 0", async () => {
