@@ -182,11 +182,7 @@ export class ZarrEdit extends QueuedEditor {
       await this.#commitRows(options);
       const before = this.#array.shape;
       const shape = givenShape(given, before);
-      const cut = shape.map((length, d) => Math.min(length, at(before, d)));
-      await this.#reshaping(options, async (own) => {
-        if (cut.join() !== before.join()) await this.#cut(cut, own);
-        if (shape.join() !== cut.join()) await this.#grow(shape, own);
-      });
+      if (shape.join() !== before.join()) await this.#reshaping(options, (own) => this.#reshape(shape, own));
     });
   }
 
@@ -349,23 +345,23 @@ export class ZarrEdit extends QueuedEditor {
     if (rows > before) await this.#putShape([rows, ...rowShape], false);
   }
 
-  async #cut(shape: readonly number[], { signal }: LongOptions): Promise<void> {
-    const old = this.#array;
-    await this.#putShape(shape, true);
-    await this.#removeOutside(old.model, shape);
-    // Clear the rest of the chunks that the new edge cuts.
-    await fillBeyond(old, shape, old, signal);
-  }
-
-  async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
+  /** One document changes all dimensions: what it adds is clear before it, and what it cuts off is removed after it. */
+  async #reshape(shape: readonly number[], { signal }: LongOptions): Promise<void> {
     await this.#readOwn();
-    const { shape: shapeBefore, model } = this.#array;
-    const target = this.#reshaped(shape);
-    // Leftovers of an interrupted writer would appear once the document counts them.
-    await this.#removeOutside(target.model, shapeBefore);
-    // Other writers may have left values after the edge.
-    await fillBeyond(target, shapeBefore, { shape, model }, signal);
-    await this.#putShape(shape, false);
+    const before = this.#array.shape;
+    const whole = this.#reshaped(shape.map((length, d) => Math.max(length, at(before, d))));
+    const clear = async (edge: readonly number[]): Promise<void> => {
+      if (edge.join() === whole.shape.join()) return;
+      await this.#removeOutside(whole.model, edge);
+      await fillBeyond(whole, edge, signal);
+    };
+    // Leftovers of an interrupted writer, and values of other writers after the edge, would appear once the document counts them.
+    await clear(before);
+    await this.#putShape(
+      shape,
+      shape.some((length, d) => length < at(before, d)),
+    );
+    await clear(shape);
   }
 
   /** Removes the objects of chunks wholly outside the shape. */
@@ -418,21 +414,26 @@ export class ZarrEdit extends QueuedEditor {
   }
 }
 
-/** Puts the fill value into the rest of the chunks that the edge of `shape` cuts, up to the end of a larger shape. */
+/** Puts the fill value into the rest of the chunks that the edge of `shape` cuts, up to the end of the array. */
 async function fillBeyond(
   array: WritableZarrArray,
   shape: readonly number[],
-  whole: Pick<WritableZarrArray, "shape" | "model">,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  for (const [d, length] of shape.entries()) {
-    // The end of the chunk that contains the first index beyond; if a chunk begins there, nothing is filled.
-    const end = Math.min(at(whole.shape, d), roundUp(length, at(at(whole.model.axes, d).lengths, 0)));
-    if (end > length && !shape.includes(0))
+  // The end of the chunk that contains the first index beyond; if a chunk begins there, nothing is filled.
+  const ends = shape.map((length, d) =>
+    Math.min(at(array.shape, d), roundUp(length, at(at(array.model.axes, d).lengths, 0))),
+  );
+  for (const [d, length] of shape.entries())
+    if (at(ends, d) > length && !shape.includes(0))
       await array.fill(
-        shape.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
+        // Up to the ends of later dimensions, so that the corners are filled too.
+        shape.map((n, i) => ({
+          start: i === d ? length : 0,
+          stop: i < d ? n : at(ends, i),
+          step: 1,
+        })),
         { signal },
       );
-  }
   await array.flush();
 }
