@@ -45,6 +45,15 @@ const IEEE: Readonly<Record<number, string>> = {
   8: "63,52,11,0,52,1023",
 };
 
+/** Names of other floats, by their size and the same facts. */
+const OTHER_FLOATS: Readonly<Record<string, string>> = {
+  "1,7,3,4,0,3,7": "float8_e4m3",
+  "1,7,2,5,0,2,15": "float8_e5m2",
+  "2,15,7,8,0,7,127": "bfloat16",
+  "16,79,64,15,0,64,16383": "long double of x86",
+  "16,127,112,15,0,112,16383": "float128",
+};
+
 /** Skips the offset and the number of a type's bits. Returns true if they cover the whole item. */
 function isPlain(fields: Fields, size: number): boolean {
   const offset = fields.uint16("bit offset");
@@ -75,14 +84,14 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       const isWhole = isPlain(fields, size);
       const places = [0, 0, 0, 0].map(() => fields.uint8("place of a float's part"));
       const bias = fields.uint32("bias of a float");
+      const [, exponent, , mantissa] = places;
       const found = [(bits >> 8) & 0xff, ...places, bias].join();
-      // Other floats have the same sizes, such as bfloat16.
       const isIeee = isWhole && (bits & 0x70) === 0x20 && found === IEEE[size];
+      const known = OTHER_FLOATS[`${size},${found}`];
+      const form = `floats of ${size} byte${size === 1 ? "" : "s"} with ${exponent} bits of exponent and ${mantissa} of mantissa`;
       return {
         size,
-        name: isIeee
-          ? "floats"
-          : `floats of ${size} bytes in another form than IEEE's of 2, 4 and 8 (long double?)`,
+        name: isIeee ? "floats" : known === undefined ? form : `${known} (${form})`,
         numpy: isIeee ? named("f", [2, 4, 8]) : undefined,
       };
     }

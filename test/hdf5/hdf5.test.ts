@@ -213,6 +213,30 @@ test("complex numbers of HDF5 2 are those of numpy", () => {
   expect([read(16, ...float64), read(4, ...float16)]).toEqual([">c16", undefined]);
 });
 
+test("other floats are named by their form, and by their name if they have one", () => {
+  // As h5py encodes them.
+  const nameOf = (hex: string): string =>
+    readDatatype(
+      new Fields(new ByteReader(new Uint8Array(Buffer.from(hex, "hex")), "x", 0), {
+        offsetSize: 8,
+        lengthSize: 8,
+      }),
+    ).name;
+  expect(
+    [
+      "11200f000200000000001000070800077f000000",
+      "1120070001000000000008000304000307000000",
+      "11004f001000000000005000400f0040ff3f0000",
+      "11201f000400000000002000150a0015ff010000",
+    ].map(nameOf),
+  ).toEqual([
+    "bfloat16 (floats of 2 bytes with 8 bits of exponent and 7 of mantissa)",
+    "float8_e4m3 (floats of 1 byte with 4 bits of exponent and 3 of mantissa)",
+    "long double of x86 (floats of 16 bytes with 15 bits of exponent and 64 of mantissa)",
+    "floats of 4 bytes with 10 bits of exponent and 21 of mantissa",
+  ]);
+});
+
 test("only an enumeration of FALSE as 0 and TRUE as 1, in any order, is a boolean", () => {
   const int8 = [0x10, 8, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
   const letters = (name: string): number[] => [...new TextEncoder().encode(name), 0];
