@@ -14,6 +14,9 @@ from numcodecs.compat import ensure_ndarray
 random = np.random.default_rng(7)
 halves = np.round(random.random(50), 2)
 words = random.integers(-(2**63), 2**63 - 1, 50, dtype="i8")
+halving = np.random.default_rng(8)
+small = np.round(halving.random(60) * 10.0 ** halving.integers(-7, 4, 60), 7).astype("<f2")
+small[:3] = [0.0, -0.0, 65000]
 CASES = [
     ("<f8", halves, [numcodecs.Shuffle(8)]),
     ("<i4", np.arange(50, dtype="<i4") ** 2, [numcodecs.Delta("<i4"), numcodecs.Shuffle(4)]),
@@ -40,6 +43,14 @@ CASES = [
     ("<f8", np.arange(50.0), [numcodecs.Shuffle(8), numcodecs.GZip(1)]),
     ("<f8", np.arange(50.0), [numcodecs.Shuffle(8), numcodecs.Zstd(3)]),
     ("<f8", np.arange(50.0), [numcodecs.BitRound(12), numcodecs.Blosc(cname="zstd", shuffle=1)]),
+    ("<f2", small, [numcodecs.Delta("<f2")]),
+    (">f2", small.astype(">f2"), [numcodecs.Delta(">f2")]),
+    ("<f4", small.astype("f4"), [numcodecs.AsType("<f2", "<f4")]),
+    ("<f2", small, [numcodecs.AsType("<f8", "<f2")]),
+    ("<f2", small, [numcodecs.FixedScaleOffset(0.1, 7, "<f2")]),
+    ("<f4", small.astype("f4"), [numcodecs.FixedScaleOffset(0.1, 7, "<f4", "<f2")]),
+    ("<f2", small[:30] / 256, [numcodecs.FixedScaleOffset(0.1, 7, "<f2", "<i2")]),
+    ("<f2", small, [numcodecs.Quantize(2, "<f2")]),
 ]
 
 

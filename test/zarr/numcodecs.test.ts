@@ -25,10 +25,25 @@ const CASES = chunks.map(
 const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
+/** The decoded values in little-endian order. */
+function littleOf({ dtype, decoded }: Chunk): Uint8Array {
+  const bytes = Buffer.from(fromText(decoded));
+  if (dtype.startsWith(">")) dtype.endsWith("2") ? bytes.swap16() : bytes.swap32();
+  return new Uint8Array(bytes);
+}
+
 /** The document's version 3 names for the same; undefined if it has none. */
 const ARRAY_FILTERS = new Set(["delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbits"]);
 const TYPES: Readonly<Record<string, string>> = {
-  ...{ "<f8": "float64", "<f4": "float32", "<i4": "int32", ">i4": "int32", "<i8": "int64" },
+  ...{
+    "<f8": "float64",
+    "<f4": "float32",
+    "<f2": "float16",
+    ">f2": "float16",
+    "<i4": "int32",
+    ">i4": "int32",
+    "<i8": "int64",
+  },
   ...{ "|u1": "uint8", "|b1": "bool" },
 };
 
@@ -121,9 +136,7 @@ describe("chunks of numcodecs", () => {
 
   test.each(CASES.filter(([name]) => !name.includes("crc32c")))("of version 3: %s", async (_, chunk) => {
     const array = await openZarrArray(await version3(chunk), "a");
-    const little = chunk.dtype.startsWith(">")
-      ? new Uint8Array(Buffer.from(fromText(chunk.decoded)).swap32())
-      : fromText(chunk.decoded);
+    const little = littleOf(chunk);
     expect(await array.getBytes()).toEqual(little);
   });
 
@@ -158,9 +171,7 @@ describe("chunks of numcodecs", () => {
       const target = new MemoryStore();
       await convert(await openZarrArray(store, "a"), { store: target, path: "b" });
       const array = await openZarrArray(target, "b");
-      const expected = chunk.dtype.startsWith(">")
-        ? new Uint8Array(Buffer.from(fromText(chunk.decoded)).swap32())
-        : fromText(chunk.decoded);
+      const expected = littleOf(chunk);
       expect(await array.getBytes()).toEqual(expected);
       expect(JSON.stringify(array.metadata)).not.toContain("numcodecs");
     }

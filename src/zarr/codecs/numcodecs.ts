@@ -14,7 +14,7 @@ import { decodeStream } from "../../codec/stream.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
-import { fromHalf } from "../../values/item-bytes.ts";
+import { fromHalf, toHalf } from "../../values/item-bytes.ts";
 import {
   asInteger,
   asObject,
@@ -30,7 +30,7 @@ import { readOnlyStage, type Stage } from "./stage.ts";
 
 export type NumberType = Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>;
 
-/** True for integers, and for floats of 4 and 8 bytes, or from `smallest` bytes on; those of 2 are only read. */
+/** True for integers, and for floats of 4 and 8 bytes, or from `smallest` bytes on. */
 export function isNumberType(dtype: DType, smallest = 4): dtype is NumberType {
   if (dtype.kind === "int" || dtype.kind === "uint") return true;
   return dtype.kind === "float" && dtype.itemSize >= smallest && dtype.itemSize <= 8;
@@ -77,6 +77,7 @@ export class NumberBytes {
     const view = this.#view;
     if (kind === "float") {
       if (itemSize === 8) view.setFloat64(at, Number(value), little);
+      else if (itemSize === 2) view.setUint16(at, toHalf(Number(value)), little);
       else view.setFloat32(at, typeof value === "bigint" ? toSingle(value) : value, little);
       return;
     }
@@ -140,10 +141,10 @@ export function arrayFilterOf(
     configuredType(configuration, field, otherwise, context, place);
   const numberAt = (field: string, otherwise: DType): NumberType => {
     const dtype = typeAt(field, otherwise);
-    if (isNumberType(dtype)) return dtype;
+    if (isNumberType(dtype, 2)) return dtype;
     throw unsupportedMember(
       below(place, field),
-      `is ${dtype.kind} of ${dtype.itemSize} bytes, for which superchunk does not have the filter "${name}"; it has it for integers and floats of 4 and 8 bytes`,
+      `is ${dtype.kind} of ${dtype.itemSize} bytes, for which superchunk does not have the filter "${name}"; it has it for integers and floats of 2, 4 and 8 bytes`,
       configuration[field] ?? null,
     );
   };
@@ -241,10 +242,16 @@ function sumUp(from: NumberBytes, to: NumberBytes): void {
   }
 }
 
-/** `enc / scale + offset`: in float32 if that is stored, else in float64. */
+/** How floats of a size are rounded. */
+const ROUNDINGS: Readonly<Record<number, (value: number) => number>> = {
+  2: (value) => fromHalf(toHalf(value)),
+  4: Math.fround,
+};
+
+/** `enc / scale + offset`: in float16 or float32 if that is stored, else in float64. */
 export function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: number): void {
-  const round =
-    from.dtype.kind === "float" && from.dtype.itemSize === 4 ? Math.fround : (value: number): number => value;
+  const { kind, itemSize } = from.dtype;
+  const round = ROUNDINGS[kind === "float" ? itemSize : 8] ?? Number;
   const [by, plus] = [round(scale), round(offset)];
   for (let i = 0; i < from.length; i++) to.set(i, round(round(Number(from.get(i)) / by) + plus));
 }
