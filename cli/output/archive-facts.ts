@@ -86,7 +86,9 @@ export async function describeArchive(
 function shownShape(archive: Subject): readonly number[] {
   if (archive.kind === "array") return archive.shape;
   if (archive.kind === "bytes") return [archive.nbytes];
-  return archive.length === undefined ? [] : [archive.length];
+  // The levels of an image of OME-NGFF are not columns, although they may be equally long along the first axis.
+  const isImage = archive.kind === "group" && ["multiscales", "ome"].some((name) => name in archive.attrs);
+  return archive.length === undefined || isImage ? [] : [archive.length];
 }
 
 async function describeColumns(

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { create as createIn } from "../../src/edit/edit.ts";
 import { create, FileStore } from "../../src/node/index.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { convert } from "../../src/zarr.ts";
@@ -273,6 +274,27 @@ test("Zarr v2 is read like v3, including its consolidated metadata", async () =>
     });
     expect((await runCli(["chunks", path, "--missing"])).out).toMatch(/^ +1 +2 +- +(?:served\/)?x\/1$/m);
   }
+});
+
+test("an image of OME-NGFF has levels, and no rows", async () => {
+  const folder = await makeFolder();
+  const store = new FileStore(folder);
+  const attrs = { ome: { version: "0.5", multiscales: [{ datasets: [{ path: "s0" }, { path: "s1" }] }] } };
+  for (const [path, own] of [["image", attrs] as const, ["table", {}] as const]) {
+    const group = await createIn(store, path, { format: "zarr", kind: "group", attrs: own });
+    for (const [name, n] of [["s0", 8] as const, ["s1", 4] as const])
+      await createZarr(store, `${path}/${name}`, { shape: [2, n], dataType: "uint8", chunkShape: [2, n] });
+    await group.close();
+  }
+  const rowsOf = async (name: string): Promise<unknown> => {
+    const { out } = await runCli(["info", join(folder, name)]);
+    expect(out).toMatch(/^s0 +\|u1 +2 x 8/m);
+    expect(JSON.parse((await runCli(["info", join(folder, name), "--json"])).out)).toMatchObject({
+      shape: name === "image" ? [] : [2],
+    });
+    return /^rows .*/m.exec(out)?.[0];
+  };
+  expect([await rowsOf("image"), await rowsOf("table")]).toEqual([undefined, "rows     2"]);
 });
 
 test("a folder that is both an archive and Zarr is treated as the archive, and the view is named", async () => {

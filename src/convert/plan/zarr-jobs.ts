@@ -32,6 +32,8 @@ import {
 import {
   checkDimensionNames,
   isIndexGroup,
+  moveNgff,
+  type NgffNodes,
   nameDimensions,
   notesOnAttributes,
   PYTABLES_INDEX,
@@ -79,6 +81,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   const made: MadeGroups = { groups: new Map(), renamed: [], notes: [] };
   const failed: FailedNode[] = [];
   const planned: PlannedArray[] = [];
+  const images: NgffNodes = { moved: new Map(), axes: new Map() };
   const refuse = (path: string, source: string, error: unknown, node?: ZarrArray): void => {
     options.signal?.throwIfAborted();
     const refused = assertSkippable(error);
@@ -140,7 +143,9 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
       made.notes.push(noteOn(path, `attributes that JSON cannot hold are left out: ${left.join(", ")}`));
     if (node.kind === "array") await add(path, source, node);
     else {
-      made.groups.set(path, groupDocument(node.attrs));
+      const image = node.dialect === "zarr2" ? moveNgff(node.attrs, path, images) : undefined;
+      if (image !== undefined) made.notes.push(noteOn(path, MOVED));
+      made.groups.set(path, groupDocument(image ?? node.attrs));
       made.notes.push(...notesOnAttributes(node.attrs).map((note) => noteOn(path, note)));
     }
   }
@@ -156,14 +161,19 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   const { dimensionNames, isMember = false } = options;
   const shapes = arrays.map(({ document }) => document["shape"] as readonly number[]);
   made.notes.push(...checkDimensionNames(dimensionNames, shapes, plan.source, isMember));
-  const given = arrays.map((job, i) =>
-    dimensionNames?.length === at(shapes, i).length
-      ? { ...job, document: { ...job.document, dimension_names: dimensionNames } }
-      : job,
-  );
+  const given = arrays.map((job, i) => {
+    const names = [dimensionNames, images.axes.get(job.path)].find(
+      (each) => each?.length === at(shapes, i).length,
+    );
+    return names === undefined ? job : { ...job, document: { ...job.document, dimension_names: names } };
+  });
   const named = nameArrays(given, groups, isMember);
   return { plan, arrays: named, groups, failed, notes: made.notes };
 }
+
+/** Said of a group with an image. */
+const MOVED =
+  'its OME-NGFF metadata of version 0.4 are in the attribute "ome", as those of version 0.5, which Zarr v3 has';
 
 function noteOn(path: string, note: string): string {
   return path === "" ? note : `${path}: ${note}`;

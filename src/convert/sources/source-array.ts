@@ -7,8 +7,10 @@
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
 import { at, defined, elementsOf, isShape } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
 import type { ZarrType } from "../../zarr/document/zarr-dtype.ts";
@@ -328,4 +330,95 @@ export function noColumns(
 ): SuperchunkError {
   const details = { path: store.describe(path), field: "columns" };
   return new SuperchunkError("BAD_ARGUMENT", `${why}; leave out {columns}`, details);
+}
+
+// Images of OME-NGFF: what version 0.4 has among the attributes of Zarr v2 is in one attribute of Zarr v3, `ome`, in version 0.5, with one
+// version; and the names of the axes are those of each array's dimensions. @see https://ngff.openmicroscopy.org/0.5/
+
+/** Attributes of version 0.4 that are now in `ome`. */
+const NAMES = [
+  ...["multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout", "series"],
+];
+/** The group with the order of the images of a file, below the file's own. */
+const SERIES_GROUP = "OME";
+
+/** What a conversion found out about images. */
+export interface NgffNodes {
+  /** The attributes that moved, by the path of their group. */
+  readonly moved: Map<string, readonly string[]>;
+  /** Names of the dimensions of the arrays of images, by path. */
+  readonly axes: Map<string, readonly string[]>;
+}
+
+/** The attributes of a group in the form of version 0.5; undefined if they are not those of version 0.4. Groups come before their members. */
+export function moveNgff(
+  attrs: JsonObject,
+  path: string,
+  { moved, axes }: NgffNodes,
+): JsonObject | undefined {
+  if (attrs["ome"] !== undefined) return undefined;
+  const { folder, name } = splitKey(path);
+  const above = path === "" ? [] : (moved.get(folder) ?? []);
+  const isOwn = {
+    multiscales: isList(attrs["multiscales"], isMultiscale),
+    plate: isVersioned(attrs["plate"]) && isList(attrs["plate"]["wells"], hasPath),
+    well: isVersioned(attrs["well"]) && isList(attrs["well"]["images"], hasPath),
+    labels: name === "labels" && above.includes("multiscales") && isList(attrs["labels"], isText),
+    "bioformats2raw.layout": attrs["bioformats2raw.layout"] === 3,
+    series:
+      name === SERIES_GROUP && above.includes("bioformats2raw.layout") && isList(attrs["series"], isText),
+  };
+  if (!Object.values(isOwn).includes(true)) return undefined;
+  // What is there and in another form belongs to an older version, or to another program.
+  if (Object.entries(isOwn).some(([each, isValid]) => attrs[each] !== undefined && !isValid))
+    return undefined;
+  const names = NAMES.filter((each) => attrs[each] !== undefined);
+  moved.set(path, names);
+  for (const image of (attrs["multiscales"] ?? []) as readonly JsonObject[])
+    for (const { path: below } of image["datasets"] as readonly JsonObject[])
+      axes.set(
+        joinKey(path, String(below)),
+        (image["axes"] as readonly JsonObject[]).map((axis) => String(axis["name"])),
+      );
+  const inside = names.map((each): [string, JsonValue] => {
+    const value = attrs[each] as JsonValue;
+    return [
+      each,
+      each === "multiscales" ? (value as readonly JsonObject[]).map(withoutVersion) : withoutVersion(value),
+    ];
+  });
+  const rest = Object.fromEntries(Object.entries(attrs).filter(([each]) => !names.includes(each)));
+  return keepFloats({ ...rest, ome: { version: "0.5", ...Object.fromEntries(inside) } }, attrs);
+}
+
+function withoutVersion(value: JsonValue): JsonValue {
+  if (!isObject(value)) return value;
+  const { version: _, ...rest } = value;
+  return keepFloats(rest, value);
+}
+
+function isList(value: JsonValue | undefined, isItem: (item: JsonValue) => boolean): boolean {
+  return Array.isArray(value) && value.length > 0 && (value as readonly JsonValue[]).every(isItem);
+}
+
+function isText(value: JsonValue | undefined): value is string {
+  return typeof value === "string";
+}
+
+function hasPath(value: JsonValue): boolean {
+  return isObject(value) && isText(value["path"]);
+}
+
+/** True for an object of version 0.4, which may leave out that it is. */
+function isVersioned(value: JsonValue | undefined): value is JsonObject {
+  return isObject(value) && ["0.4", undefined].includes(value["version"] as string | undefined);
+}
+
+/** True for an image as version 0.4 describes it: older versions have no axes with names, or no transformations. */
+function isMultiscale(value: JsonValue): boolean {
+  if (!isVersioned(value)) return false;
+  const isAxis = (axis: JsonValue): boolean => isObject(axis) && isText(axis["name"]);
+  const isLevel = (level: JsonValue): boolean =>
+    isObject(level) && hasPath(level) && isList(level["coordinateTransformations"], isObject);
+  return isList(value["axes"], isAxis) && isList(value["datasets"], isLevel);
 }
