@@ -156,6 +156,12 @@ export function addConvert(program: Command, context: Context): void {
       ),
     )
     .option("--overwrite", "replace an earlier conversion to DST")
+    .addOption(
+      new Option(
+        "--verify-only",
+        "compare an earlier conversion to DST with its source, value by value; write nothing",
+      ).conflicts(["verify", "dryRun", "resume", "overwrite"]),
+    )
     .addOption(filesFromOption())
     .option("--jobs <n>", "for Zarr: archives to convert at the same time (default: 4)", parseCount)
     .option("--report <file>", "write the result of each archive to a file, as JSON")
@@ -173,6 +179,7 @@ Examples:
   superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --verify
   superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --dry-run
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
+  superchunk convert /data/bundles /data/bundles.zarr --verify-only
   superchunk convert /data/bundles.zarr --files-from list.txt --jobs 8
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear

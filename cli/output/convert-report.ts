@@ -31,7 +31,15 @@ import { JsonArray } from "./output.ts";
 /** The options of `convert`. */
 export interface ConvertFlags
   extends Switches<
-    "portable" | "compatible" | "dryRun" | "concat" | "verify" | "resume" | "overwrite" | "json"
+    | "portable"
+    | "compatible"
+    | "dryRun"
+    | "concat"
+    | "verify"
+    | "verifyOnly"
+    | "resume"
+    | "overwrite"
+    | "json"
   > {
   readonly to: ConvertFormat;
   readonly shardSize?: number;
@@ -62,7 +70,7 @@ export interface ConvertFlags
 /** The library's options. Throws `BAD_ARGUMENT` for an invalid dtype. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
-  const { recode, verify, resume, overwrite, jobs } = flags;
+  const { recode, verify, verifyOnly, resume, overwrite, jobs } = flags;
   return {
     to,
     shardSize,
@@ -74,6 +82,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
     columns: column,
     recode,
     verify,
+    verifyOnly,
     resume,
     overwrite,
     jobs,
@@ -120,10 +129,14 @@ const MOST_NOTES = 5;
 /** Prints the final line of a conversion, after its notes. */
 export async function printResult(
   result: ConvertResult,
-  asked: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "dimensionNames"> },
+  asked: {
+    readonly destination: string;
+    readonly flags: Pick<ConvertFlags, "to" | "dimensionNames" | "verifyOnly">;
+  },
   context: Context,
 ): Promise<void> {
   const { destination, flags } = asked;
+  if (flags.verifyOnly === true) return printCompared(result, context);
   const { to, dimensionNames } = flags;
   const { notes, renamed, failures, converted, failed } = result;
   // Archives found in a folder have a path below the destination.
@@ -162,6 +175,21 @@ export async function printResult(
   const shape = isNamed ? "group" : isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
   const isRectilinear = notes.some((note) => note.includes("array.rectilinear_chunks"));
   context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
+}
+
+/** The final line of `--verify-only`, after what is not equal. */
+async function printCompared(result: ConvertResult, context: Context): Promise<void> {
+  const { entries, arrays, failed, nbytes, seconds } = result;
+  printFailures(
+    entries.filter(({ status }) => status === "failed"),
+    "not equal to its source",
+    context,
+  );
+  const rest = failed > 0 ? `, ${formatCount(failed)} not` : "";
+  const size = formatSize(nbytes);
+  await context.out.line(
+    `${formatPlural(arrays, "array")} equal to the source${rest}, ${size} compared, ${formatDuration(seconds)}`,
+  );
 }
 
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */

@@ -93,6 +93,11 @@ export interface ConvertOptions
   readonly overwrite?: boolean | undefined;
   /** Reads the whole result back and compares it with the source, before it becomes visible. */
   readonly verify?: boolean | undefined;
+  /**
+   * Compares what an earlier conversion with the same options made with its source, and writes nothing. A source that is equal is `kept`,
+   * any other `failed`.
+   */
+  readonly verifyOnly?: boolean | undefined;
   /** Options that decide the bytes of Parquet files, and the types of Arrow files. */
   readonly parquet?: ParquetOptions | undefined;
   /** Encodes chunks that cannot be copied (default: the calling thread). */
@@ -280,7 +285,7 @@ export interface ConvertEntry {
   readonly path: string;
   /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
-  /** `kept`: an earlier run had converted it. */
+  /** `kept`: an earlier run had converted it; with `verifyOnly`, it is equal to its source. */
   readonly status: "converted" | "kept" | "failed";
   readonly code?: ErrorCode;
   readonly message?: string;

@@ -37,7 +37,7 @@ import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** The options of {@link convert}. */
 const OPTIONS =
-  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify workerUrl";
+  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify verifyOnly workerUrl";
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
@@ -68,8 +68,9 @@ export async function convert(
       const above = await membershipOf(destination, options);
       const placed = { ...target, isInGroup: above !== undefined };
       const encoder = options.encoder ?? encoderOf(options);
-      // Helper threads do not know which places may be read.
-      const isAlone = "kind" in source || options.allow !== undefined || options.openPlace !== undefined;
+      // Helper threads do not know which places may be read, and only convert.
+      const isPlaced = options.allow !== undefined || options.openPlace !== undefined;
+      const isAlone = "kind" in source || isPlaced || options.verifyOnly === true;
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };

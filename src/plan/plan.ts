@@ -75,13 +75,13 @@ export interface SharedPlan {
 export function packOptions(
   options: ConvertOptions & { readonly concat?: boolean | undefined },
 ): PackedOptions {
-  const { signal, onProgress, onDamage, onReceipt, openPlace, encoder, resume, overwrite, dtype, ...others } =
-    options;
-  if (resume === true || overwrite === true)
+  const { signal, onProgress, onDamage, onReceipt, openPlace, encoder, dtype, ...more } = options;
+  const { resume, overwrite, verifyOnly, ...others } = more;
+  if (resume === true || overwrite === true || verifyOnly === true)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "a plan needs a destination that does not exist: it takes neither resume nor overwrite; run it again to do the tasks that are left",
-      { field: "resume, overwrite" },
+      "a plan needs a destination that does not exist: it takes no resume, overwrite or verifyOnly; run it again to do the tasks that are left",
+      { field: "resume, overwrite, verifyOnly" },
     );
   const packed = { ...others, ...(dtype === undefined ? {} : { dtype: formatDType(dtype) }) };
   const defined = Object.entries(packed).filter(([, value]) => value !== undefined);

@@ -61,6 +61,7 @@ const CONVERT: Names<ConvertPathOptions> = {
   threads: 0,
   to: 0,
   verify: 0,
+  verifyOnly: 0,
   workerUrl: 0,
 };
 

@@ -27,6 +27,9 @@ import { placeFailure, recodedCells } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
 import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 
+/** What to do about values that differ. */
+export const UNLESS_CHANGED = ". Convert again; if neither has changed since the conversion, report it";
+
 /**
  * Compares an array with the source that it was made from; `path` names it in messages. Throws `BAD_FIELD` for the first byte
  * that differs, and for another type or shape.
@@ -43,7 +46,7 @@ export async function compareValues(
   ] as const;
   for (const [field, expected, stored] of facts) {
     if (stringifyJson(expected) === stringifyJson(stored)) continue;
-    throw new SuperchunkError("BAD_FIELD", `${field} is not that of the source. Report it`, {
+    throw new SuperchunkError("BAD_FIELD", `${field} is not that of the source${UNLESS_CHANGED}`, {
       path,
       field,
       expected,
@@ -185,7 +188,7 @@ function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransfo
 function differs(path: string, offset: number, where: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `the values differ from those of the source from byte ${offset} ${where}. Report it; the source is unchanged`,
+    `the values differ from those of the source from byte ${offset} ${where}${UNLESS_CHANGED}`,
     { path, offset, field: "values" },
   );
 }
@@ -313,7 +316,7 @@ function chunkDiffers(
 ): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `the converted values differ from the source: ${field} is ${found}, expected ${expected}; convert again`,
+    `the converted values differ from the source: ${field} is ${found}, expected ${expected}${UNLESS_CHANGED}`,
     { ...place, field, expected, found },
   );
 }

@@ -11,14 +11,16 @@ import { joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts";
-import { joinKey } from "../../store/key.ts";
+import { isTaken, joinKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
+import { runPooled } from "../../store/pool.ts";
 import { resolveSelection } from "../../values/selection.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import {
   type ColumnArray,
   type ColumnTable,
+  type ConvertEntry,
   type ConvertFormat,
   type ConvertOptions,
   type ConvertResult,
@@ -27,6 +29,7 @@ import {
   failureOf,
   type OpenedSource,
   type PlanEntry,
+  type SourceItem,
   type SourceLocation,
   type SourceRun,
   type Target,
@@ -49,9 +52,11 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, placeAt, planSource, type SourceList } from "./conversion.ts";
+import { Conversion, placeAt, planItem, planSource, type SourceList } from "./conversion.ts";
 import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
+import { ConversionProgress } from "./progress.ts";
+import { Outcomes, type RunSettings } from "./run-source.ts";
 
 /**
  * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to
@@ -68,12 +73,14 @@ export async function convert(
   const target = targetOf(options.to);
   const { store, path = "" } = destination;
   for (const each of placesOf(source)) if (each.store === store) refuseOverlapping(each.path, path);
+  if (options.verifyOnly === true)
+    return verifyResult(target, destination, await sourcesOf(source, target, options, path), options);
   // A folder of a million archives takes minutes to walk.
-  const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
+  const isOccupied = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options, path);
   const run = new Conversion(target, destination, sources, options, helpers);
-  const notes = await run.convert(isTaken, join);
+  const notes = await run.convert(isOccupied, join);
   const result = run.result((performance.now() - started) / 1000);
   return { ...result, notes: [...result.notes, ...notes] };
 }
@@ -115,6 +122,101 @@ function* splitPlan(
   yield { ...where, plan: { ...plan, arrays } };
   for (const { path, source, error } of failed)
     yield { path: source, node: joinKey(where.node, path), notes: [], ...failureOf(error, source) };
+}
+
+// Compares what an earlier conversion made with its sources: each is planned again, and what a conversion compares before it publishes
+// is compared in what is at the place.
+
+/** Sources compared at a time. */
+const COMPARED_AT_ONCE = 4;
+
+/** A source that was compared. */
+interface Compared {
+  /** What differs, or could not be compared. */
+  readonly failed: readonly ConvertEntry[];
+  /** Arrays that are equal, and their uncompressed bytes. */
+  readonly arrays: number;
+  readonly nbytes: number;
+}
+
+/** Compares all sources; what differs fails. Throws if the only source cannot be planned, and errors that are not an archive's. */
+export async function verifyResult(
+  target: Target,
+  destination: Destination,
+  { items, isTree }: SourceList,
+  options: ConvertOptions,
+): Promise<ConvertResult> {
+  const started = performance.now();
+  const { jobs = COMPARED_AT_ONCE, signal, onProgress } = options;
+  const own = isTree ? { ...options, skipFailed: true } : options;
+  const progress = new ConversionProgress({ items, isTree }, onProgress);
+  const outcomes = new Outcomes();
+  let [arrays, nbytes] = [0, 0];
+  const work = async ([index, item]: [number, SourceItem], inner: AbortSignal): Promise<void> => {
+    const { path, node } = item;
+    try {
+      const compared = await compareSource(item, progress.of(index, true), {
+        ...{ target, destination, sources: items.length },
+        options: { ...own, signal: inner },
+      });
+      arrays += compared.arrays;
+      nbytes += compared.nbytes;
+      for (const each of compared.failed) outcomes.add(index, each);
+      if (compared.failed.length === 0) outcomes.add(index, { path, node, status: "kept" });
+    } catch (error) {
+      inner.throwIfAborted();
+      if (!isTree) throw error;
+      outcomes.add(index, { path, node, status: "failed", ...failureOf(error, path) });
+    }
+    progress.advance(index);
+  };
+  await runPooled(items.entries(), jobs, work, signal);
+  const seconds = (performance.now() - started) / 1000;
+  const result = outcomes.result(items, { isNamed: false, verified: true, seconds });
+  return { ...result, verified: result.failed === 0, arrays, nbytes };
+}
+
+/** Compares the arrays of a source one after the other. Throws errors of planning, and `STALE`. */
+async function compareSource(
+  item: SourceItem,
+  onProgress: RunSettings["onProgress"],
+  where: {
+    readonly target: Target;
+    readonly destination: Destination;
+    readonly sources: number;
+    readonly options: ConvertOptions;
+  },
+): Promise<Compared> {
+  const { target, destination, sources, options } = where;
+  const { run } = await planItem(item, placeAt(destination, item.node, sources), target, options);
+  const total = run.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
+  const failure = (node: string, path: string, error: unknown): ConvertEntry => {
+    options.signal?.throwIfAborted();
+    return { path, node: joinKey(item.node, node), status: "failed", ...failureOf(error, path) };
+  };
+  const failed = run.failed.map(({ path, source, error }) => failure(path, source, error));
+  let [done, arrays, nbytes] = [0, 0, 0];
+  for (const array of run.arrays) {
+    try {
+      if (!(await isTaken(destination.store, array.root)))
+        throw new SuperchunkError(
+          "NOT_FOUND",
+          "nothing is there: the source was not converted to this place",
+          {
+            path: destination.store.describe(array.root),
+          },
+        );
+      await array.compare(destination.store, options.signal);
+      arrays += array.arrays;
+      nbytes += array.nbytes;
+    } catch (error) {
+      failed.push(failure(array.node, array.path, error));
+    }
+    done += array.nbytes;
+    onProgress(done, total, array.path);
+  }
+  await run.assertUnchanged?.();
+  return { failed, arrays, nbytes };
 }
 
 function placesOf(source: ConvertSource): readonly SourceLocation[] {

@@ -8,6 +8,7 @@ import type { Leaf, SchemaNode, ValueConversion } from "../../parquet/schema.ts"
 import { swapItems } from "../../values/copy-items.ts";
 import { fromHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
+import { UNLESS_CHANGED } from "../run/compare.ts";
 
 /** The error for values that differ from the source's. */
 export function differs(
@@ -18,7 +19,7 @@ export function differs(
   const what = offset === undefined ? "" : ` from row ${offset} on of column "${field}"`;
   return new SuperchunkError(
     "BAD_FIELD",
-    `the values differ from those of the source${what}. Report it; the source is unchanged`,
+    `the values differ from those of the source${what}${UNLESS_CHANGED}`,
     { path, field, ...counts },
   );
 }

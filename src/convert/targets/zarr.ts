@@ -6,9 +6,10 @@
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
+import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { saysEncoded } from "../../store/types.ts";
+import { type ReadableStore, saysEncoded } from "../../store/types.ts";
 import { consolidate, DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
@@ -182,9 +183,41 @@ function shardRun(job: ArrayJob, prefix: string): ArrayRun {
       if (layout !== undefined) await writeShard(job, layout, task, context);
       return true;
     },
-    documents: [{ key: joinKey(prefix, job.node, "zarr.json"), bytes: encodeDocument(job.document) }],
-    compare: async (store, signal) => void (await verifyArray(job, store, prefix, { signal })),
+    documents: [{ key: joinKey(prefix, job.node, DOCUMENT), bytes: encodeDocument(job.document) }],
+    async compare(store, signal) {
+      await compareDocument(store, joinKey(prefix, job.node, DOCUMENT), job.document, signal);
+      await verifyArray(job, store, prefix, { signal });
+    },
   };
+}
+
+/** Members of an array's document that say nothing about its values. */
+const FREE_MEMBERS = new Set(["attributes", "dimension_names", "storage_transformers"]);
+
+/** Throws `BAD_FIELD` if an array is not laid out as planned, and `NOT_FOUND` if it does not exist. */
+async function compareDocument(
+  store: ReadableStore,
+  key: string,
+  planned: JsonObject,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const path = store.describe(key);
+  const bytes = await store.get(key, { signal });
+  if (bytes === undefined)
+    throw new SuperchunkError("NOT_FOUND", "there is no Zarr array; convert again", {
+      path,
+    });
+  const stored = objectOf(parseJson(bytes, path));
+  for (const [field, expected] of Object.entries(planned)) {
+    const found = stored[field];
+    if (FREE_MEMBERS.has(field) || (found !== undefined && stringifyJson(found) === stringifyJson(expected)))
+      continue;
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `${field} is not what this conversion writes: the array was made with other options (give the same again), or was changed since`,
+      { path, field, expected, found },
+    );
+  }
 }
 
 async function writeShard(
