@@ -45,6 +45,7 @@ async function parquetSet(metadata: string, files: Record<string, unknown[]> = {
       { name: "path", data: paths, type: "STRING" as const },
       { name: "offset", data: BigInt64Array.from(paths, () => 0n), type: "INT64" as const },
       { name: "size", data: BigInt64Array.from(paths, () => -8n), type: "INT64" as const },
+      { name: "object_size", data: BigInt64Array.from(paths, () => -1n), type: "INT64" as const },
     ];
     await store.put(`set/${name}`, new Uint8Array(parquetWriteBuffer({ columnData })));
   }
@@ -77,6 +78,35 @@ test("files of rows that are missing, short or wrong are named", async () => {
     code: "INCOMPLETE",
     details: { path: "memory:set/x/refs.1.parq" },
   });
+});
+
+test("kerchunk leaves out files without a reference: their chunks are not stored", async () => {
+  const metadata = JSON.stringify({ metadata: { "x/.zarray": ZARRAY, "y/.zarray": ZARRAY }, record_size: 2 });
+  const store = new MemoryStore([["set/.zmetadata", new TextEncoder().encode(metadata)]]);
+  const rows = (paths: (string | null)[], isGuarded: boolean): Uint8Array => {
+    const counts = (value: bigint) => ({
+      ...{ data: BigInt64Array.from(paths, () => value), type: "INT64" as const },
+    });
+    const columnData = [
+      { name: "path", data: paths, type: "STRING" as const },
+      { name: "offset", ...counts(0n) },
+      { name: "size", ...counts(8n) },
+      ...(isGuarded ? [{ name: "object_size", ...counts(-1n) }] : []),
+    ];
+    return new Uint8Array(parquetWriteBuffer({ columnData }));
+  };
+  await store.put("set/x/refs.1.parq", rows(["file:///a", null], false));
+  const set = await openKerchunkParquet(store, "set");
+  expect(await set.find("x/2")).toMatchObject({ location: "file:///a" });
+  for (const absent of ["x/0", "x/1", "x/3", "y/0", "y/3"])
+    expect(await set.find(absent), absent).toBeUndefined();
+  const locations: string[] = [];
+  for await (const location of set.locations()) locations.push(location);
+  expect(locations).toEqual(["file:///a"]);
+  // superchunk writes all files, so that a lost one is noticed.
+  await store.put("set/x/refs.1.parq", rows(["file:///a", null], true));
+  const own = await openKerchunkParquet(store, "set");
+  await expect(own.find("x/0")).rejects.toMatchObject({ code: "INCOMPLETE" });
 });
 
 const HEAD = '"format": "superchunk-containers", "version": 1';

@@ -5,6 +5,7 @@
  * Our guards are in a separate member, which other readers ignore. @see FORMAT.md [FV-01]
  */
 
+import type { ColumnSource } from "hyparquet-writer";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { Shuffle } from "../../codec/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
@@ -334,7 +335,7 @@ async function encodeRecord(record: RowFile): Promise<Uint8Array> {
   const { path, offset, size, raw, objectSize, modified, etag } = record;
   const buffer = parquetWriteBuffer({
     columnData: [
-      { name: "path", data: path, type: "STRING" },
+      { name: "path", data: path, ...placesAs(path) },
       { name: "offset", data: offset, type: "INT64", nullable: false, statistics: true },
       { name: "size", data: size, type: "INT64", nullable: false, statistics: true },
       { name: "raw", data: raw, type: "BYTE_ARRAY" },
@@ -349,4 +350,15 @@ async function encodeRecord(record: RowFile): Promise<Uint8Array> {
     rowGroupSize: ROW_GROUP,
   });
   return new Uint8Array(buffer);
+}
+
+/**
+ * How places are encoded. fsspec takes an absent one for none if pandas gives None. fastparquet makes that of text in a dictionary and of
+ * bytes; of other text it makes NaN with pandas 3, which fsspec fails on.
+ */
+function placesAs(path: readonly (string | null)[]): Pick<ColumnSource, "type" | "encoding"> {
+  if (!path.includes(null)) return { type: "STRING" };
+  return path.every((each) => each === null)
+    ? { type: "BYTE_ARRAY" }
+    : { type: "STRING", encoding: "RLE_DICTIONARY" };
 }

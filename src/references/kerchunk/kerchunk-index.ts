@@ -150,9 +150,18 @@ function parquetIndex(
   const decodeFile = async (file: string, options: StoreOptions): Promise<ParquetRows> => {
     const path = store.describe(file);
     const bytes = await store.get(file, options);
-    if (bytes === undefined)
-      throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
-    return decodeParquetRows(bytes, path);
+    if (bytes !== undefined) return decodeParquetRows(bytes, path);
+    if (await isOfKerchunk(options)) return NO_ROWS;
+    throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
+  };
+  /** kerchunk leaves out files without a reference. True if the first file that is there has no guards, which superchunk's have. */
+  const isOfKerchunk = async (options: StoreOptions): Promise<boolean> => {
+    for (const file of filesOf(metadata, prefix, recordSize)) {
+      const bytes = await store.get(file, options);
+      if (bytes === undefined) continue;
+      return (await decodeParquetRows(bytes, store.describe(file))).value("object_size", 0) === undefined;
+    }
+    return false;
   };
   const open = (file: string, options: StoreOptions): Promise<ParquetRows> => {
     const known = files.get(file);
@@ -183,6 +192,7 @@ function parquetIndex(
       const file = joinKey(prefix, node, `refs.${number}.parq`);
       const path = store.describe(file);
       const rows = await open(file, options);
+      if (rows === NO_ROWS) return undefined;
       const at = row % recordSize;
       if (at >= rows.count) throw bad(path, "rows", `has no row for chunk ${key}`, rows.count);
       const raw = rows.value("raw", at);
@@ -203,21 +213,26 @@ function parquetIndex(
       };
     },
     async *locations(options = {}) {
-      for (const [name, array] of Object.entries(metadata)) {
-        if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
-        const rows = rowsIn(array) ?? 0;
-        const node = name.slice(0, -".zarray".length);
-        for (let number = 0; number * recordSize < rows; number++) {
-          const file = joinKey(prefix, `${node}refs.${number}.parq`);
-          const decoded = await open(file, options);
-          for (let at = 0; at < decoded.count; at++) {
-            const location = decoded.value("path", at);
-            if (typeof location === "string") yield location;
-          }
+      for (const file of filesOf(metadata, prefix, recordSize)) {
+        const decoded = await open(file, options);
+        for (let at = 0; at < decoded.count; at++) {
+          const location = decoded.value("path", at);
+          if (typeof location === "string") yield location;
         }
       }
     },
   };
+}
+
+/** The files of a set, of which some may be absent. */
+function* filesOf(metadata: Members, prefix: string, recordSize: number): Generator<string> {
+  for (const [name, array] of Object.entries(metadata)) {
+    if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
+    const rows = rowsIn(array) ?? 0;
+    const node = name.slice(0, -".zarray".length);
+    for (let number = 0; number * recordSize < rows; number++)
+      yield joinKey(prefix, `${node}refs.${number}.parq`);
+  }
 }
 
 /** Number of chunks of an array along each axis; undefined if its document does not say. */
@@ -283,6 +298,9 @@ export interface ParquetRows {
   /** The value of a column in a row; undefined if there is none. */
   value(column: string, row: number): unknown;
 }
+
+/** The rows of a file that kerchunk left out. */
+const NO_ROWS: ParquetRows = { count: 0, value: () => undefined };
 
 /** Decodes a file. Throws `BAD_FIELD` for what is not Parquet. `path` is its name in messages. */
 export async function decodeParquetRows(bytes: Uint8Array, path: string): Promise<ParquetRows> {
