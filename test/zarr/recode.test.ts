@@ -121,6 +121,45 @@ test("big-endian complex numbers are byte-swapped, and their fill value is kept"
   expect(found).toEqual([1, 2, 3, 4, 1.5, -2, 1.5, -2]);
 });
 
+test.each([[null], [ZLIB]])(
+  "big-endian structs are the same when they are compared (compressor %j)",
+  async (compressor) => {
+    const store = new MemoryStore();
+    const dtype = [
+      ["a", ">i4"],
+      ["b", ">f8"],
+      ["c", "|S3"],
+    ];
+    const document = {
+      ...{ zarr_format: 2, shape: [12], chunks: [2], dtype, order: "C" },
+      compressor,
+      filters: null,
+    };
+    await store.put("a/.zarray", json({ ...document, fill_value: null }));
+    const chunk = Buffer.alloc(30);
+    for (const [i, value] of [7, -8].entries()) {
+      chunk.writeInt32BE(value, i * 15);
+      chunk.writeDoubleBE(value / 4, i * 15 + 4);
+      chunk.write("xyz", i * 15 + 12);
+    }
+    const stored = compressor === null ? chunk : deflateSync(chunk);
+    // Few stored chunks are compared one by one, many at once.
+    for (const count of [1, 6]) {
+      for (let i = 0; i < count; i++) await store.put(`a/${i}`, stored);
+      const target = new MemoryStore();
+      const options = { verify: true } as const;
+      const report = await convert(await openZarrArray(store, "a"), { store: target, path: "z" }, options);
+      expect(report).toMatchObject({ verified: true });
+      const copy = Buffer.from(await (await openZarrArray(target, "z")).getBytes());
+      expect([copy.readInt32LE(0), copy.readDoubleLE(4), copy.toString("latin1", 12, 15)]).toEqual([
+        7,
+        1.75,
+        "xyz",
+      ]);
+    }
+  },
+);
+
 test("dates without a fill value read as NaT before and after, and bytes keep theirs", async () => {
   const store = new MemoryStore();
   const base = { zarr_format: 2, shape: [2], chunks: [2], order: "C", compressor: null, filters: null };

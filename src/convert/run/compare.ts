@@ -14,6 +14,7 @@ import { decode, decodeHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
+import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type ItemTransform, swapItems } from "../../values/copy-items.ts";
 import { resolveSelection } from "../../values/selection.ts";
@@ -182,7 +183,14 @@ async function* valuesIn(
 /** In version 2, items in memory are as stored. */
 function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransform | undefined): Uint8Array {
   const [type, bytes] = transform === undefined ? [dtype, items] : [transform.target, transform.apply(items)];
-  return type.byteOrder === "big" ? swapItems(bytes, type) : bytes;
+  return isBigEndian(type) ? swapItems(bytes, type) : bytes;
+}
+
+/** True for big-endian items. All fields of a struct have one order, because others are transformed. */
+function isBigEndian(dtype: DType): boolean {
+  return dtype.kind === "struct"
+    ? dtype.fields.some((field) => isBigEndian(field.dtype))
+    : dtype.byteOrder === "big";
 }
 
 function differs(path: string, offset: number, where: string): SuperchunkError {
