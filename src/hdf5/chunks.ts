@@ -229,6 +229,7 @@ async function walkTree(
   const key = 8 * (layout.chunks.length + 2);
   const length = used * (key + file.offsetSize) + key;
   const entries = await file.fields(address + 8 + 2 * file.offsetSize, length, "a node of chunks");
+  if (level > 0 && walk.wanted === undefined) await file.prepare(childrenIn(entries, { key, used }));
   let next = readKey(entries, layout);
   const first = next.at;
   if (low !== undefined && isBefore(next.at, low))
@@ -254,6 +255,17 @@ async function walkTree(
   // A node repeats the keys around its place in the node above it. Where it does not, a key is damaged, and its chunks are elsewhere.
   if (walk.wanted !== undefined && low !== undefined && isInside(walk.wanted, low, high))
     walk.hasGap ||= !isInside(walk.wanted, first, next.at);
+}
+
+/** The addresses of a node's children, each after a key; damaged ones are reported when they are followed. */
+function childrenIn(entries: Fields, { key, used }: { key: number; used: number }): number[] {
+  const start = entries.at;
+  const found = Array.from({ length: used }, () => {
+    entries.skip(key);
+    return entries.address("address of a chunk");
+  });
+  entries.at = start;
+  return found.filter((address) => address !== undefined);
 }
 
 /** Reads a key of a chunk tree. `at` is the grid position; the byte offset in an item, the last number, must be 0. */
@@ -440,6 +452,7 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
       bits = found.bytes(blocks * bitBytes, "pages");
       own = Array.from({ length: blocks }, () => found.address("block of chunks"));
     }
+    if (walk.wanted === undefined) await file.prepare(own.filter((block) => block !== undefined));
     for (const [b, block] of own.entries()) {
       const here = first + b * count;
       if (isBeside(walk, [here], [here + count]) || block === undefined || here >= used) continue;

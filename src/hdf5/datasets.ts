@@ -89,11 +89,14 @@ export async function readShown(
 }
 
 export async function readStored(
-  { store, key, path }: Hdf5File,
+  file: Hdf5File,
   place: Hdf5Chunk,
   options?: StoreOptions,
 ): Promise<Uint8Array> {
-  const bytes = await store.getRange(key, { offset: place.position, length: place.size }, options);
+  const { store, key, path } = file;
+  const bytes =
+    (await file.find(place.position, place.size)) ??
+    (await store.getRange(key, { offset: place.position, length: place.size }, options));
   if (bytes?.length !== place.size)
     throw new SuperchunkError(
       "TRUNCATED",

@@ -4,16 +4,14 @@
  * Knows addresses and lengths; must not know what structures hold.
  * @see https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html (HDF5 File Format Specification 3.0)
  */
-import { keepLast, roundUp } from "../bytes/arrays.ts";
+import { roundUp } from "../bytes/arrays.ts";
 import { ByteReader, joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { Pages } from "./pages.ts";
 
 /** The first bytes of a superblock. */
 const SIGNATURE: readonly number[] = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
-/** Bytes of a page, and pages to keep. */
-const PAGE = 64 << 10;
-const PAGES = 256;
 /** Most bytes of a metadata structure; real files stay far below. */
 const MAX_STRUCTURE = 64 << 20;
 /** Bytes in which a driver leaves its name. */
@@ -267,18 +265,15 @@ export class Hdf5File {
   /** The file's version in its store. */
   readonly version: string;
   #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0, driver: undefined };
-  readonly #pages = new Map<number, Promise<Uint8Array>>();
+  readonly #pages: Pages;
 
-  private constructor(
-    store: ReadableStore,
-    key: string,
-    { size, version }: { size: number; version: string },
-  ) {
+  private constructor(store: ReadableStore, key: string, pages: Pages) {
     this.store = store;
     this.key = key;
     this.path = store.describe(key);
-    this.size = size;
-    this.version = version;
+    this.size = pages.info.size;
+    this.version = pages.info.version;
+    this.#pages = pages;
   }
 
   /**
@@ -291,13 +286,13 @@ export class Hdf5File {
     key: string,
     options: StoreOptions = {},
   ): Promise<Hdf5File | undefined> {
-    const info = await store.stat(key, options);
-    if (info === undefined)
+    const pages = await Pages.open(store, key, options);
+    if (pages === undefined)
       throw new SuperchunkError("NOT_FOUND", "no such file", { path: store.describe(key) });
-    const file = new Hdf5File(store, key, info);
-    for (let at = 0; at < Math.min(info.size, MAX_USER_BLOCK); at = at === 0 ? 512 : at * 2) {
-      const length = Math.min(SUPERBLOCK, info.size - at);
-      const { bytes } = new ByteReader(await file.#bytesAt(at, length), file.path, at);
+    const file = new Hdf5File(store, key, pages);
+    for (let at = 0; at < Math.min(file.size, MAX_USER_BLOCK); at = at === 0 ? 512 : at * 2) {
+      const length = Math.min(SUPERBLOCK, file.size - at);
+      const { bytes } = new ByteReader(await pages.get(at, length), file.path, at);
       if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) continue;
       file.#block = readSuperblock(new ByteReader(bytes, file.path, at), at);
       await file.#refusePart();
@@ -311,7 +306,7 @@ export class Hdf5File {
     const { base, driver } = this.#block;
     const at = base + (driver ?? this.size);
     if (at >= this.size) return;
-    const bytes = await this.#bytesAt(at, Math.min(DRIVER, this.size - at));
+    const bytes = await this.#pages.get(at, Math.min(DRIVER, this.size - at));
     const [, name] = /NCSA(fami|mult)/.exec(String.fromCharCode(...bytes)) ?? [];
     if (name === undefined) return;
     const [drivers, advice] =
@@ -358,7 +353,7 @@ export class Hdf5File {
         { path: this.path, offset: position, expected: position + length, found: this.size },
       );
     return new Fields(
-      new ByteReader(await this.#bytesAt(position, length), this.path, position),
+      new ByteReader(await this.#pages.get(position, length), this.path, position),
       this.#block,
     );
   }
@@ -369,38 +364,14 @@ export class Hdf5File {
     return this.fields(address, there, field);
   }
 
-  async #bytesAt(position: number, length: number): Promise<Uint8Array> {
-    const first = Math.floor(position / PAGE);
-    const last = Math.floor((position + Math.max(1, length) - 1) / PAGE);
-    const pages: Uint8Array[] = [];
-    for (let page = first; page <= last; page++) pages.push(await this.#page(page));
-    const [page] = pages;
-    const start = position - first * PAGE;
-    if (pages.length === 1 && page !== undefined) return page.subarray(start, start + length);
-    const out = new Uint8Array(length);
-    for (const [i, bytes] of pages.entries()) {
-      const from = i === 0 ? start : 0;
-      const part = bytes.subarray(from, from + Math.min(PAGE - from, length - Math.max(0, i * PAGE - start)));
-      out.set(part, Math.max(0, i * PAGE - start));
-    }
-    return out;
+  /** The bytes of a part of the file, such as a chunk, if they came with metadata. */
+  find(position: number, length: number): Promise<Uint8Array | undefined> {
+    return this.#pages.find(position, length);
   }
 
-  #page(page: number): Promise<Uint8Array> {
-    const known = this.#pages.get(page);
-    if (known !== undefined) return known;
-    const reading = this.store
-      .getRange(this.key, {
-        offset: page * PAGE,
-        length: Math.min(PAGE, Math.max(0, this.size - page * PAGE)),
-      })
-      .then((bytes) => {
-        if (bytes !== undefined) return bytes;
-        throw new SuperchunkError("STALE", "the file was removed meanwhile; try again", { path: this.path });
-      });
-    keepLast(this.#pages, page, reading, PAGES);
-    reading.catch(() => this.#pages.delete(page));
-    return reading;
+  /** Reads what is soon needed at some addresses, with few requests at the same time. */
+  prepare(addresses: readonly number[]): Promise<void> {
+    return this.#pages.prepare(addresses.map((address) => this.positionOf(address)));
   }
 }
 

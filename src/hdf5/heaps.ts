@@ -12,6 +12,9 @@ export const IN_SHARED_HEAP = "a message that several objects share in a heap";
 export const MAX_DEPTH = 32;
 export const MAX_NODES = 1_000_000;
 
+/** Objects of a heap that are looked up at a time. */
+const AT_ONCE = 1000;
+
 /** The names of an old group: text by offset. */
 export class LocalHeap {
   readonly #data: Fields;
@@ -34,6 +37,16 @@ export class LocalHeap {
   text(offset: number): string {
     this.#data.at = offset;
     return this.#data.text("name in a local heap", keepByte);
+  }
+
+  /** True if the name at an offset comes before another in the order of their bytes. */
+  isBefore(offset: number, name: Uint8Array): boolean {
+    this.#data.at = offset;
+    for (const byte of name) {
+      const own = this.#data.uint8("name in a local heap");
+      if (own !== byte) return own < byte;
+    }
+    return false;
   }
 }
 
@@ -162,11 +175,25 @@ export class FractalHeap {
     });
   }
 
-  /** The objects whose ids are at `idAt` in the records of a tree, in the order of the heap: that of the tree reads the file's pages many times. */
-  async *objectsOf(tree: number, idAt: number): AsyncGenerator<Fields> {
+  /**
+   * The objects whose ids are at `idAt` in the records of a tree, in the order of the heap: that of the tree reads the file's pages many
+   * times. `hash`: only those with this hash, which the records begin with.
+   */
+  async *objectsOf(tree: number, idAt: number, hash?: number): AsyncGenerator<Fields> {
     const { idBytes, offsetBytes } = this.#facts;
     const ids: { readonly id: Fields; readonly offset: number }[] = [];
-    for await (const record of recordsOf(this.#file, tree)) {
+    const hashOf = (record: Fields | undefined): number | undefined => {
+      if (record === undefined || hash === undefined) return hash;
+      const found = record.uint32("hash of a name");
+      record.at = 0;
+      return found;
+    };
+    const skips = (low: Fields | undefined, high: Fields | undefined): boolean =>
+      hash !== undefined && ((hashOf(low) ?? 0) > hash || (hashOf(high) ?? 0) < hash);
+    // What the ids lead through is requested at the same time as the tree.
+    const block = this.#addressOf(0).catch(() => undefined);
+    for await (const record of recordsOf(this.#file, tree, skips)) {
+      if (hashOf(record) !== hash) continue;
       record.skip(idAt);
       const id = record.part(1 + idBytes, "id of an object");
       const isInBlocks = ((id.uint8("id of an object") >> 4) & 3) === 0;
@@ -176,7 +203,23 @@ export class FractalHeap {
       if (record.left > 0 && (record.uint8("flags of an attribute") & 2) !== 0)
         throw record.unsupported(IN_SHARED_HEAP, "shared message", "an attribute");
     }
-    for (const { id } of ids.sort((a, b) => a.offset - b.offset)) yield this.#read(id);
+    await block;
+    ids.sort((a, b) => a.offset - b.offset);
+    for (const [i, { id }] of ids.entries()) {
+      if (i % AT_ONCE === 0) await this.#prepare(ids.slice(i, i + AT_ONCE).map(({ offset }) => offset));
+      yield this.#read(id);
+    }
+  }
+
+  async #prepare(offsets: readonly number[]): Promise<void> {
+    const addresses: number[] = [];
+    for (const offset of offsets) addresses.push(await this.#addressOf(offset));
+    await this.#file.prepare(addresses);
+  }
+
+  async #addressOf(offset: number): Promise<number> {
+    const { root = 0, rows } = this.#facts;
+    return rows === 0 ? root + offset : this.#find(offset, root, { rows, first: 0 }, 0);
   }
 
   /** The fields of an object, by its id. */
@@ -190,7 +233,7 @@ export class FractalHeap {
     const offset = id.uint(offsetBytes, "offset in the heap");
     const length = id.uint(lengthBytes, "length of an object");
     if (root === undefined) throw id.bad("root block", "an address", "none");
-    const address = rows === 0 ? root + offset : await this.#find(offset, root, { rows, first: 0 }, 0);
+    const address = await this.#addressOf(offset);
     if (rows === 0 && offset + length > start)
       throw id.bad("length of an object", `at most ${start - offset}`, length);
     return this.#file.fields(address, length, "an object of a heap");
@@ -301,12 +344,16 @@ export async function* recordsOf(
       yield* own;
       return;
     }
-    for (let i = 0; i <= records; i++) {
+    const children = Array.from({ length: records + 1 }, (_, i) => {
       const child = fields.someAddress("a node of the tree");
       const below = fields.uint(countBytes, "records of a node");
       if (level > 1) fields.skip(sumBytes[level - 1] as number);
+      return { child, below, isSkipped: skips?.(own[i - 1], own[i]) === true };
+    });
+    await file.prepare(children.filter(({ isSkipped }) => !isSkipped).map(({ child }) => child));
+    for (const [i, { child, below, isSkipped }] of children.entries()) {
       const record = own[i];
-      if (!skips?.(own[i - 1], record)) yield* walk(child, below, level - 1);
+      if (!isSkipped) yield* walk(child, below, level - 1);
       if (record !== undefined) yield record;
     }
   }

@@ -11,24 +11,20 @@ import {
   scalesOf,
   usersOf,
 } from "./datatype.ts";
-import { decodeText, type Fields, type Hdf5File, keepByte, showBytes } from "./file.ts";
-import { FractalHeap, IN_SHARED_HEAP, LocalHeap, MAX_DEPTH, MAX_NODES } from "./heaps.ts";
+import { decodeText, type Fields, type Hdf5File } from "./file.ts";
+import { Members, OF_GROUPS } from "./groups.ts";
+import { FractalHeap, IN_SHARED_HEAP, MAX_DEPTH } from "./heaps.ts";
 
 const DATASPACE = 0x01;
-const LINK_INFO = 0x02;
 const DATATYPE = 0x03;
 const OLD_FILL_VALUE = 0x04;
 const FILL_VALUE = 0x05;
-const LINK = 0x06;
 const EXTERNAL = 0x07;
 const LAYOUT = 0x08;
 const FILTERS = 0x0b;
 const ATTRIBUTE = 0x0c;
 const CONTINUATION = 0x10;
-const SYMBOL_TABLE = 0x11;
 const ATTRIBUTE_INFO = 0x15;
-/** Messages of groups: their links, where these are, and settings of new groups. */
-const OF_GROUPS: ReadonlySet<number> = new Set([LINK_INFO, LINK, SYMBOL_TABLE, 0x0a]);
 
 /** Indexes of chunks by type, with the bytes of their settings. */
 const INDEXES: Readonly<Record<number, readonly [ChunkIndex["kind"], number]>> = {
@@ -99,20 +95,9 @@ export interface Hdf5Dataset {
   readonly position: number;
 }
 
-/** Target of a name in a group: an object, a path in the file (a soft link), or the reason why it is not followed. */
-export interface Link {
-  readonly address?: number;
-  /** Its name in the file, if that is not its key. */
-  readonly stored?: string;
-  readonly soft?: string;
-  readonly why?: string;
-}
-
-/** A group: its members by name, and the first name of each that has an address. */
 export interface Hdf5Group {
   readonly kind: "group";
-  readonly links: ReadonlyMap<string, Link>;
-  readonly names: ReadonlyMap<number, string>;
+  readonly members: Members;
   readonly attrs: JsonObject;
   readonly attrsLeft: readonly string[];
 }
@@ -135,10 +120,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
         `the object header at byte ${file.positionOf(address)} has neither what a group has nor all that a dataset has. The file is damaged; look for another copy`,
         { path: file.path, offset: file.positionOf(address), field: "an object header" },
       );
-    const links = await readLinks(file, messages);
-    const names = new Map<number, string>();
-    for (const [name, { address = -1 }] of links) if (!names.has(address)) names.set(address, name);
-    return { kind: "group", links, names, attrs, attrsLeft };
+    return { kind: "group", members: new Members(file, messages), attrs, attrsLeft };
   }
   const fill = find(FILL_VALUE) ?? find(OLD_FILL_VALUE);
   const filters = find(FILTERS);
@@ -383,116 +365,4 @@ async function readAttributes(file: Hdf5File, messages: readonly Message[]): Pro
     for await (const each of (await FractalHeap.open(file, heap)).objectsOf(tree, 0)) await add(each);
   }
   return found;
-}
-
-/** The members of a group, sorted by name. */
-async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<Hdf5Group["links"]> {
-  const links: Links = new Map();
-  for (const { type, fields } of messages) {
-    if (type === LINK) addLink(fields, links);
-    else if (type === SYMBOL_TABLE) {
-      const tree = fields.someAddress("tree of a group");
-      const heap = await LocalHeap.open(file, fields.someAddress("names of a group"));
-      await readSymbols(file, tree, { heap, links, nodes: { left: MAX_NODES } }, 0);
-    } else if (type === LINK_INFO) {
-      fields.skip(1);
-      if ((fields.uint8("flags of the links") & 1) !== 0) fields.skip(8);
-      const heap = fields.address("heap of the links");
-      const tree = fields.address("tree of the links");
-      if (heap === undefined || tree === undefined) continue;
-      for await (const each of (await FractalHeap.open(file, heap)).objectsOf(tree, 4)) addLink(each, links);
-    }
-  }
-  const sorted = [...links].sort(([a], [b]) => (a < b ? -1 : 1));
-  const shown = new Map(sorted.filter(([stored]) => keyName(stored) === stored));
-  for (const [stored, link] of sorted) {
-    const name = keyName(stored);
-    if (name === stored) continue;
-    let free = name;
-    for (let n = 2; shown.has(free); n++) free = `${name}~${n}`;
-    shown.set(free, { ...link, stored });
-  }
-  return new Map([...shown].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** The links of a group by their stored names. */
-type Links = Map<string, Link>;
-
-/** A member's name as a key of a store: `..`, backslashes and bytes that are not UTF-8 are percent-encoded. */
-export function keyName(stored: string): string {
-  return stored === ".." ? "%2E%2E" : showBytes(stored.replaceAll("\\", "%5C"));
-}
-
-/** Adds a member. Throws `BAD_FIELD` for a name that would lead to the group itself or below, and for a duplicate, which is ambiguous. */
-function setLink(links: Links, stored: string, link: Link, fields: Fields): void {
-  if (stored === "" || stored === "." || stored.includes("/"))
-    throw fields.bad("name of a member", "a name without slashes", `"${stored}"`);
-  if (links.has(stored))
-    throw fields.bad("name of a member", "one that no other member has", keyName(stored));
-  links.set(stored, link);
-}
-
-function addLink(fields: Fields, links: Links): void {
-  fields.skip(1);
-  const flags = fields.uint8("flags of a link");
-  const kind = (flags & 8) === 0 ? 0 : fields.uint8("type of a link");
-  if ((flags & 4) !== 0) fields.skip(8);
-  if ((flags & 16) !== 0) fields.skip(1);
-  const text = (length: number, field: string): string => decodeText(fields.bytes(length, field), keepByte);
-  const name = text(fields.uint(1 << (flags & 3), "length of a name"), "name of a link");
-  const soft = (): string => text(fields.uint16("length of a soft link"), "soft link");
-  const link =
-    kind === 0
-      ? { address: fields.someAddress("address of a link") }
-      : kind === 1
-        ? { soft: soft() }
-        : { why: "a link to another file, which is not followed" };
-  setLink(links, name, link, fields);
-}
-
-interface Symbols {
-  readonly heap: LocalHeap;
-  readonly links: Links;
-  readonly nodes: { left: number };
-}
-
-/** Reads an old group: a B-tree of version 1 over nodes of symbols. */
-async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, depth: number): Promise<void> {
-  const { offsetSize, lengthSize } = file;
-  const head = await file.fields(address, 8 + 2 * offsetSize, "a node of a group");
-  if (--symbols.nodes.left < 0 || depth > MAX_DEPTH)
-    throw head.bad("the tree of a group", "a tree", "one without an end");
-  head.expect("TREE");
-  head.skip(1);
-  const level = head.uint8("level of a node");
-  const used = head.uint16("entries of a node");
-  const entries = await file.fields(
-    address + head.at + 2 * offsetSize,
-    used * (lengthSize + offsetSize),
-    "a node of a group",
-  );
-  for (let i = 0; i < used; i++) {
-    entries.size("key of a node");
-    const child = entries.someAddress("child of a node");
-    if (level > 0) {
-      await readSymbols(file, child, symbols, depth + 1);
-      continue;
-    }
-    const node = await file.fields(child, 8, "a node of symbols");
-    node.expect("SNOD");
-    node.skip(2);
-    const count = node.uint16("symbols of a node");
-    const list = await file.fields(child + 8, count * (lengthSize + offsetSize + 24), "a node of symbols");
-    for (let s = 0; s < count; s++) {
-      const name = symbols.heap.text(list.size("name of a symbol"));
-      const target = list.address("header of a symbol");
-      const cache = list.uint32("type of a symbol");
-      list.skip(4);
-      const value = list.uint32("place of a soft link");
-      list.skip(12);
-      const soft = cache === 2 ? { soft: symbols.heap.text(value) } : undefined;
-      const hard = target === undefined ? { why: "a name that leads to nothing" } : { address: target };
-      setLink(symbols.links, name, soft ?? hard, list);
-    }
-  }
 }

@@ -26,7 +26,8 @@ import {
 } from "./datasets.ts";
 import { fillAttribute, onlyOf } from "./datatype.ts";
 import { Hdf5File, showBytes } from "./file.ts";
-import { type Hdf5Dataset, type Hdf5Group, keyName, readObject } from "./objects.ts";
+import { keyName, type Link } from "./groups.ts";
+import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 
 /** The attribute for names of dimensions, as xarray writes it. */
 const DIMENSIONS = "_ARRAY_DIMENSIONS";
@@ -38,6 +39,8 @@ const OF_NETCDF = /^(?:_NCProperties|_Netcdf4Dimid|_Netcdf4Coordinates|_nc3_stri
 const OF_CF = /^(?:scale_factor|add_offset)$/;
 /** Most nested groups. */
 const MAX_DEPTH = 64;
+/** Headers that are read at a time. */
+const AT_ONCE = 200;
 /** Most soft links in a row. */
 const MAX_LINKS = 16;
 
@@ -97,7 +100,9 @@ export class Hdf5Store implements ReadableStore {
     if (shown?.place !== undefined && shown.make === undefined && shown.padding === undefined) {
       const { offset, length } = resolveRange(range, shown.place.size, key);
       const part = { offset: shown.place.position + offset, length };
-      return length === 0 ? new Uint8Array(0) : this.#file.store.getRange(this.#file.key, part, options);
+      if (length === 0) return new Uint8Array(0);
+      const known = await this.#file.find(part.offset, length);
+      return known ?? this.#file.store.getRange(this.#file.key, part, options);
     }
     const bytes = await this.get(key, options);
     return bytes && partOf(bytes, range, key);
@@ -130,7 +135,9 @@ export class Hdf5Store implements ReadableStore {
       for (const name of await (await node.array()).names()) yield { name, kind: "object" };
       return;
     }
-    for (const name of node.object.links.keys()) {
+    const links = await node.object.members.all();
+    await this.#readAll([...links.values()]);
+    for (const name of links.keys()) {
       const member = await this.#node(joinKey(folder, name)).catch(() => undefined);
       if (member === undefined || !isBareDimension(member.object)) yield { name, kind: "folder" };
     }
@@ -193,7 +200,7 @@ export class Hdf5Store implements ReadableStore {
       for (let folder = path; address !== undefined && folder !== ""; ) {
         ({ folder } = splitKey(folder));
         const group = (await this.#node(folder))?.object;
-        const name = group?.kind === "group" ? group.names.get(address) : undefined;
+        const name = group?.kind === "group" ? await group.members.nameOf(address) : undefined;
         if (name === undefined) continue;
         names.push(name);
         break;
@@ -233,7 +240,7 @@ export class Hdf5Store implements ReadableStore {
         );
       const parent = await this.#node(folder, followed);
       if (parent === undefined || parent.array !== undefined) return undefined;
-      const link = parent.object.links.get(name);
+      const link = await parent.object.members.find(name);
       if (link === undefined) return undefined;
       if (link.why !== undefined)
         throw new SuperchunkError("UNSUPPORTED", `it is ${link.why}; name what it leads to`, {
@@ -271,6 +278,17 @@ export class Hdf5Store implements ReadableStore {
     this.#objects.set(address, reading);
     reading.catch(() => this.#objects.delete(address));
     return reading;
+  }
+
+  /** Reads the headers of members in the order of their addresses, which takes fewer requests than that of their names. */
+  async #readAll(links: readonly Link[]): Promise<void> {
+    const found = links.flatMap(({ address }) => (address === undefined ? [] : [address]));
+    const addresses = found.filter((address) => !this.#objects.has(address)).sort((a, b) => a - b);
+    for (const [i, address] of addresses.entries()) {
+      if (i % AT_ONCE === 0) await this.#file.prepare(addresses.slice(i, i + AT_ONCE));
+      // Damage is reported when the member is opened.
+      await this.#read(address).catch(() => undefined);
+    }
   }
 
   /**
@@ -336,7 +354,7 @@ export class Hdf5Store implements ReadableStore {
     const key = keyName(stored);
     if (key === stored) return key;
     const group = (await this.#node(folder, followed))?.object;
-    const links = group?.kind === "group" ? [...group.links] : [];
+    const links = group?.kind === "group" ? [...(await group.members.all())] : [];
     return links.find(([, link]) => link.stored === stored)?.[0] ?? key;
   }
 }

@@ -291,8 +291,12 @@ async function hasAny(
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   try {
-    for (const document of documents)
-      if ((await store.stat(joinKey(folder, document), { signal })) !== undefined) return true;
+    for (const document of documents) {
+      const key = joinKey(folder, document);
+      // The version in the result of `stat` can cost a request.
+      const found = await (store.sizeOf?.(key, { signal }) ?? store.stat(key, { signal }));
+      if (found !== undefined) return true;
+    }
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     return true;

@@ -1,0 +1,111 @@
+/** How many requests, and how many bytes, it takes over HTTP to open HDF5 files whose metadata are spread, and to read an element. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openArray, open as openAt } from "../../src/node/open.ts";
+import { open } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { serveObjects, type TestServer } from "../store/server.ts";
+
+const NAMES = [
+  "many-earliest.h5",
+  "many-latest.h5",
+  "many-user-block.h5",
+  "many-pytables.h5",
+  "chunks-earliest.h5",
+  "chunks-latest.h5",
+];
+const images = new Map(
+  NAMES.map((name) => {
+    const packed = readFileSync(join(repositoryRoot, "fixtures/hdf5", `${name}.gz`));
+    return [name, new Uint8Array(gunzipSync(packed))] as const;
+  }),
+);
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await serveObjects(images);
+});
+afterAll(() => server.close());
+
+/** The requests since the last call, and the bytes that they asked for. */
+function takeCosts(): { readonly log: string; readonly requests: number; readonly kib: number } {
+  const bytes = server.log.reduce((sum, line) => {
+    const [, from = 0, to = -1] = /bytes=(\d+)-(\d+)/.exec(line) ?? [];
+    return sum + Number(to) - Number(from) + 1;
+  }, 0);
+  const costs = { log: server.log.join("\n"), requests: server.log.length, kib: Math.ceil(bytes / 1024) };
+  server.log.length = 0;
+  return costs;
+}
+
+test.each([
+  { path: "many-earliest.h5/d0700", at: [999], value: 700, open: 5, element: 1 },
+  { path: "many-earliest.h5/group/prices", at: [999], value: -1, open: 6, element: 1 },
+  { path: "many-latest.h5/d0700", at: [999], value: 700, open: 6, element: 1 },
+  { path: "many-latest.h5/group/prices", at: [999], value: -1, open: 5, element: 1 },
+  { path: "many-user-block.h5/d0007", at: [999], value: 7, open: 4, element: 1 },
+  { path: "many-pytables.h5/g3/d0333", at: [999], value: 333, open: 4, element: 1 },
+  { path: "chunks-earliest.h5/line", at: [345_678], value: 345, open: 2, element: 2 },
+  { path: "chunks-earliest.h5/plane", at: [345, 678], value: 345, open: 2, element: 3 },
+  { path: "chunks-latest.h5/line", at: [345_678], value: 345, open: 2, element: 2 },
+  { path: "chunks-latest.h5/plane", at: [345, 678], value: 345, open: 2, element: 3 },
+])(
+  "$path takes $open requests to open, and $element to read an element",
+  async ({ path, at, value, open: most, element }) => {
+    takeCosts();
+    const array = await openArray(`${server.url}/${path}`);
+    const opened = takeCosts();
+    expect(opened.requests, opened.log).toBeLessThanOrEqual(most);
+    expect(opened.kib, opened.log).toBeLessThanOrEqual(1152);
+    expect(await array.get(at)).toBe(value);
+    const read = takeCosts();
+    expect(read.requests, read.log).toBeLessThanOrEqual(element);
+    expect(read.kib, read.log).toBeLessThanOrEqual(512);
+    await array.close();
+  },
+);
+
+test.each([
+  ["many-earliest.h5", 25],
+  ["many-latest.h5", 20],
+  ["many-pytables.h5", 25],
+])("a file opens with one request, and all of its datasets with few: %s", async (name, most) => {
+  takeCosts();
+  const root = await openAt(`${server.url}/${name}`);
+  const opened = takeCosts();
+  expect(opened.requests, opened.log).toBe(1);
+  if (!("arrays" in root)) throw new Error("the root is not a group");
+  const arrays = await root.arrays();
+  expect(arrays.names.length).toBeGreaterThanOrEqual(500);
+  expect(await arrays.storedBytes()).toBeGreaterThan(0);
+  const all = takeCosts();
+  expect(all.requests, all.log).toBeLessThanOrEqual(most);
+  await root.close();
+});
+
+test.each(NAMES.slice(0, 4))("each name of %s leads to its dataset, alone and among all", async (name) => {
+  const store = new MemoryStore(images);
+  const isNested = name === "many-pytables.h5";
+  for (let i = 0; i < (isNested ? 500 : 1000); i += 13) {
+    const own = `d${String(i).padStart(4, "0")}`;
+    const array = await open(store, `${name}/${isNested ? `g${i % 10}/` : ""}${own}`);
+    expect("get" in array && (await array.get([0]))).toBe(i);
+  }
+  for (const absent of ["", "d", "d0500x", "zz", "d%31", "group/price", "g1/zz"])
+    await expect(open(store, `${name}/${absent || "0"}`)).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("what is read ahead is never read over the end of a file, and no part twice", async () => {
+  const [name = ""] = NAMES;
+  const size = images.get(name)?.length ?? 0;
+  takeCosts();
+  const array = await openArray(`${server.url}/${name}/d0999`);
+  const ranges = [...server.log].map((line) => (/bytes=(\d+)-(\d+)/.exec(line) ?? []).slice(1).map(Number));
+  const sorted = ranges.sort(([a = 0], [b = 0]) => a - b);
+  expect(sorted.length).toBeGreaterThan(1);
+  for (const [i, [, to = 0]] of sorted.entries()) expect(to).toBeLessThan(sorted[i + 1]?.[0] ?? size);
+  await array.close();
+});
