@@ -59,6 +59,8 @@ export default defineConfig(({ mode }) => {
       // One more than processors: a sixth of the time tests wait, for servers, retries and processes that they kill.
       maxWorkers: availableParallelism() + 1,
       reporters: ["default", sayScope(scope)],
+      // Compiled files are kept in node_modules, for the next run and for both projects.
+      experimental: { fsModuleCache: true },
       projects: [
         {
           test: {
