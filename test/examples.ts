@@ -131,7 +131,11 @@ export function compileModules(files: Readonly<Record<string, string>>, more: ob
     const project = { compilerOptions, files: [source("bytes/hash-wasm.d.ts")], include: ["*.ts"] };
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(project));
     const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
-    execFileSync(process.execPath, [compiler, "-p", folder], { encoding: "utf8", stdio: "pipe" });
+    // Several threads would each check the library's types again.
+    execFileSync(process.execPath, [compiler, "-p", folder, "--singleThreaded"], {
+      encoding: "utf8",
+      stdio: "pipe",
+    });
     return "";
   } catch (error) {
     return (error as { readonly stdout: string }).stdout;
