@@ -55,7 +55,7 @@ export type Switches<Name extends string> = { readonly [name in Name]?: boolean 
 
 /** One run of the command. */
 export class Context {
-  readonly io: Io;
+  readonly io: Io & Required<Pick<Io, "bars">>;
   /** Removes the secrets of the arguments from text for people. */
   readonly hide: (text: string) => string;
   readonly out: Output;
@@ -69,7 +69,7 @@ export class Context {
 
   constructor(io: Io, argv: readonly string[] = []) {
     this.hide = hiderOf(argv);
-    this.io = { ...io, hide: this.hide };
+    this.io = { ...io, hide: this.hide, bars: new Set() };
     this.out = new Output(this.io);
     this.signal = io.signal;
   }
@@ -81,6 +81,7 @@ export class Context {
 
   /** Prints a line for people on stderr. */
   message(text: string): void {
+    for (const clear of this.io.bars) clear();
     this.io.stderr.write(`superchunk: ${printable(this.hide(inCommandWords(text)))}\n`);
   }
 

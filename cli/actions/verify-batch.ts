@@ -102,9 +102,8 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
       const item = await next;
       if (found > 1) {
         const label = item.kind === "outcome" ? "" : item.kind;
-        bar.onProgress?.({ done, total: Math.max(found, done + 1), label: isComplete ? label : "…" });
+        bar.onProgress?.({ done, total: Math.max(found, done + 1), label, isOpen: !isComplete });
       }
-      // The progress bar must be cleared before a line is printed.
       yield item;
     }
     await walking;
@@ -145,8 +144,7 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
       // The state before reading: an archive that changes during the run is verified again by the next run.
       const files = kept && stampOf(named.path);
       const line = kept?.get(named.path);
-      // A link that was not followed is looked at again.
-      if (line !== undefined && line["files"] === files && line["notFollowed"] === undefined)
+      if (line !== undefined && line["files"] === files && isFinal(line))
         yield { path: named.path, kept: line };
       else yield { named, isOnly: isOne, files };
     }
@@ -156,6 +154,12 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
     const own = await batch.verifyPath(path);
     if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
   }
+}
+
+/** False for a link that was not followed, and for an archive that could not be read: what prevented it may be over. */
+function isFinal({ notFollowed, error }: JsonObject): boolean {
+  const { code } = (error ?? {}) as { readonly code?: JsonValue };
+  return notFollowed === undefined && code !== "IO" && code !== "STALE";
 }
 
 /** The state of an archive's files: their number, total bytes, and time of the last change. Undefined for archives elsewhere. */

@@ -10,8 +10,9 @@ import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedT
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
 import { JsonArray } from "../output/output.ts";
+import { startProgress } from "../output/progress.ts";
 import { type ListedFacts, Totals } from "../output/totals.ts";
-import { csvCell, csvLine, printable } from "../values/cell-text.ts";
+import { csvCell, csvLine, printable, quoted } from "../values/cell-text.ts";
 
 interface LsOptions extends Switches<"json" | "csv" | "totals" | "missing"> {
   readonly allow?: readonly string[];
@@ -51,9 +52,15 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const isText = !csv && options.json !== true && totals === undefined;
   const array = options.json === true && totals === undefined ? new JsonArray(context.out) : undefined;
   const places = new Set<string>();
+  const shut = { found: 0, failed: 0 };
   let isFirst = true;
   const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
+  // Lines on a terminal show how far it is.
+  const bar =
+    isText && context.out.isTerminal ? undefined : startProgress(context.io, "ls", { unit: "archives" });
   for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
+    bar?.onProgress?.({ done: shut.found, total: shut.found, label: each.path, isOpen: true });
+    shut.found++;
     if (totals !== undefined && each.error === undefined && each.group === undefined) {
       const place = realPathOf(each.path);
       if (places.has(place)) {
@@ -62,7 +69,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
       }
       places.add(place);
     }
-    const found = await describe(each, settings, context);
+    const found = await describe(each, settings, context, () => shut.failed++);
     // A path that does not exist is an error, not a table.
     if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
     if (totals !== undefined) totals.add(found as ListedFacts);
@@ -77,10 +84,16 @@ async function list(path: string, options: LsOptions, context: Context): Promise
     }
     isFirst = false;
   }
+  bar?.finish();
   await array?.end();
-  if (totals === undefined) return;
-  if (options.json === true) await context.json(totals.toJson());
-  else for (const line of totals.lines(context.out.columns)) await context.out.line(line);
+  if (totals !== undefined && options.json === true) await context.json(totals.toJson());
+  else for (const line of totals?.lines(context.out.columns) ?? []) await context.out.line(line);
+  if (shut.failed === 0 || shut.found === 1) return;
+  await context.out.flush();
+  const names = `"superchunk verify ${quoted(path)} --only-damaged"`;
+  context.message(
+    `${formatCount(shut.failed)} of ${formatCount(shut.found)} cannot be opened: ${names} names them, and what can be saved`,
+  );
 }
 
 /** Prints `ls --totals` for a folder of archives. Throws `NOT_FOUND` if there are none. */
@@ -141,7 +154,12 @@ interface LineSettings {
 }
 
 /** What is printed for an archive, or for the reason why it cannot be opened. */
-async function describe(named: NamedArchive, settings: LineSettings, context: Context): Promise<unknown> {
+async function describe(
+  named: NamedArchive,
+  settings: LineSettings,
+  context: Context,
+  onFailure: () => void,
+): Promise<unknown> {
   const { path, group } = named;
   const { forPeople, missing, withCodec } = settings;
   try {
@@ -163,6 +181,7 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
       return forPeople
         ? [`${"LINK".padEnd(17)}  ${printable(path)}`, printable(unfollowedText(error))]
         : { path, notFollowed: toJsonFailure(error) };
+    onFailure();
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
     return [

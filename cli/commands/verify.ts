@@ -160,6 +160,10 @@ async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context:
   if (quiet === true) return;
   if (json === true) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
   else for (const line of summaryLines(totals)) await context.out.line(line);
+  if (json !== true && damaged > 1)
+    context.message(
+      'to save what is intact of all of them: "superchunk plan --for repair SRC… DST -o PLAN", then "run PLAN" and "finish PLAN"',
+    );
 }
 
 /** Prints the report of a plan like `verify`, with advice on salvage for damaged archives. */
@@ -209,7 +213,7 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
     if (isSound(outcome)) return;
     const codes = codesOf(outcome).join(", ");
     const found = `${codes === "" ? "" : `${codes}; `}the report has the findings of the earlier run`;
-    await context.out.verdict(`${verdictOf(outcome).trim()}  ${printable(outcome.path)}  ${found}`);
+    await context.out.verdict(`${verdictOf(outcome)}  ${printable(outcome.path)}  ${found}`);
     return;
   }
   if (item.kind === "same" && options.onlyDamaged === true) return;
@@ -221,6 +225,8 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
   const [verdict = "", ...rest] = outcomeLines(item.outcome, context.out.columns);
   await context.out.verdict(verdict);
   for (const line of rest) await context.out.line(line);
+  // What is wrong is seen at once, and not only when a buffer is full.
+  if (!isSound(item.outcome)) await context.out.flush();
 }
 
 function isSound(outcome: Outcome): boolean {
@@ -371,8 +377,9 @@ function isBehind({ findings }: VerifyReport): boolean {
   return findings.some(({ code }) => code === "BEHIND");
 }
 
-/** Width of the state word, and of the indent of continuation lines. */
-const STATE = 9;
+/** Width of the verdict, and of the indent of continuation lines. */
+const VERDICT = 7;
+const STATE = VERDICT + 2;
 
 function outcomeLines(outcome: Outcome, columns: number | undefined): string[] {
   const { advice } = outcome;
@@ -387,7 +394,7 @@ function verdictLines(outcome: Outcome, columns: number | undefined): string[] {
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
   if (error !== undefined)
-    return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
+    return [`${verdictOf(outcome)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
   if (report === undefined) return [];
   const sums = report.digests > 0 ? formatPlural(report.digests, "checksum") : "no checksums";
   const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
@@ -399,7 +406,7 @@ function verdictLines(outcome: Outcome, columns: number | undefined): string[] {
 
 /** The verdict, padded to the common width. */
 function verdictOf({ report, error }: Outcome): string {
-  if (report === undefined) return error === undefined ? "" : stateOf(error);
+  if (report === undefined) return error === undefined ? "" : stateOf(error).padEnd(VERDICT);
   if (!report.ok) return isWrong(report) ? "DAMAGED" : "FAILED ";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";

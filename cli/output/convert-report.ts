@@ -131,7 +131,7 @@ export async function printResult(
   result: ConvertResult,
   asked: {
     readonly destination: string;
-    readonly flags: Pick<ConvertFlags, "to" | "dimensionNames" | "verifyOnly">;
+    readonly flags: Pick<ConvertFlags, "to" | "dimensionNames" | "verifyOnly" | "report">;
   },
   context: Context,
 ): Promise<void> {
@@ -156,6 +156,7 @@ export async function printResult(
     result.entries.filter(({ status }) => status === "failed"),
     "not converted",
     context,
+    flags.report ?? "--report FILE, or --json,",
   );
   if (isMany) {
     const rest = failed > 0 ? `, ${formatCount(failed)} failed` : "";
@@ -244,9 +245,13 @@ export async function printPlans(
 ): Promise<void> {
   if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
   let list: JsonArray | undefined;
+  const sums = { archives: 0, refused: 0, nbytes: 0 };
   for await (const entry of entries) {
     noteEntry(entry, context);
     const { plan, notes, missingGroups } = entry;
+    sums.archives++;
+    sums.nbytes += plan?.nbytes ?? 0;
+    if (isRefused(entry)) sums.refused++;
     if (flags.json !== true)
       for (const group of missingGroups ?? [])
         context.message(`note: ${group}: the missing Zarr group will be created`);
@@ -263,11 +268,21 @@ export async function printPlans(
     }
   }
   await list?.end();
+  if (sums.archives <= 1) return;
+  const refused = sums.refused > 0 ? `, ${formatCount(sums.refused)} refused` : "";
+  const planned = formatPlural(sums.archives - sums.refused, "archive");
+  context.message(
+    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}; only their metadata and headers were read`,
+  );
+}
+
+function isRefused({ plan }: PlanEntry): boolean {
+  return plan === undefined || plan.arrays.some(({ action }) => action === "refuse");
 }
 
 function noteEntry(entry: PlanEntry, context: Context): void {
   noteFailures([entry], context);
-  if (entry.plan?.arrays.some(({ action }) => action === "refuse") === true) context.note(EXIT.failed);
+  if (entry.plan !== undefined && isRefused(entry)) context.note(EXIT.failed);
 }
 
 async function printPlan(plan: ConversionPlan, context: Context): Promise<void> {
@@ -353,16 +368,17 @@ async function printColumnPlans(
 /** Most failures to print on stderr; the report has all of them. */
 const FAILURES_PRINTED = 20;
 
-/** Prints one line per failure; `what` says what did not happen, for example `not converted`. */
+/** Prints one line per failure; `what` says what did not happen, for example `not converted`, and `list` what has all of them. */
 export function printFailures(
   failures: readonly { readonly path: string; readonly code?: ErrorCode; readonly message?: string }[],
   what: string,
   context: Context,
+  list = "--json",
 ): void {
   for (const { path, code, message } of failures.slice(0, FAILURES_PRINTED))
     context.message(`${what}: ${withPlace(path, message ?? "")} (${code})`);
   const omitted = failures.length - FAILURES_PRINTED;
-  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: --json lists them`);
+  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: ${list} lists them`);
 }
 
 /** A message, preceded by its path unless it begins with that. */

@@ -20,6 +20,8 @@ export interface Io {
   readonly hide?: (text: string) => string;
   /** Verdicts are coloured on stdout (default false). */
   readonly hasColour?: boolean;
+  /** Calls that clear the bars that are drawn: text goes to the same terminal. */
+  readonly bars?: Set<() => void>;
 }
 
 /** Thrown when the reader of stdout has gone: the command ends quietly, as done. */
@@ -67,6 +69,7 @@ export class Output {
   readonly #signal: AbortSignal;
   readonly #hide: (text: string) => string;
   readonly #hasColour: boolean;
+  readonly #bars: ReadonlySet<() => void>;
   readonly isTerminal: boolean;
   /** True once anything has been printed. */
   started = false;
@@ -79,9 +82,11 @@ export class Output {
     signal,
     hide = (text) => text,
     hasColour = false,
+    bars = new Set(),
   }: Omit<Io, "stderr" | "stdin">) {
     this.#hide = hide;
     this.#hasColour = hasColour;
+    this.#bars = bars;
     this.#stream = stream;
     this.#signal = signal;
     this.isTerminal = stream.isTTY === true;
@@ -143,6 +148,7 @@ export class Output {
   }
 
   async #write(piece: string | Uint8Array): Promise<void> {
+    if (this.isTerminal) for (const clear of this.#bars) clear();
     await new Promise<void>((resolve, reject) => {
       const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : explain(error));
       if (this.#failure !== undefined) fail(this.#failure);

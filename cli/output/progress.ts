@@ -5,7 +5,7 @@
  * (eight dependencies) draws spinners.
  */
 import type { Progress } from "../../src/index.ts";
-import { formatClock, formatSize } from "../input/units.ts";
+import { formatClock, formatCount, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import type { Io } from "./output.ts";
 import { fitEnd, textWidth } from "./text-width.ts";
@@ -13,15 +13,20 @@ import { fitEnd, textWidth } from "./text-width.ts";
 /** The unit of `done` and `total`. */
 export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
+/** A progress; `isOpen` if `total` is only what a search has found so far, so that the share and the time left are unknown. */
+export type BarProgress = Progress & { readonly isOpen?: boolean };
+
 export interface ProgressBar {
   /** Callback for the library's `onProgress`; undefined if nothing is drawn. */
-  readonly onProgress: ((progress: Progress) => void) | undefined;
+  readonly onProgress: ((progress: BarProgress) => void) | undefined;
   /** Clears the bar. May be called twice. */
   finish(): void;
 }
 
 const REDRAW_MS = 100;
 const BAR = 24;
+/** Seconds after which a rate is steady enough to tell the time left. */
+const STEADY = 2;
 
 /** The unit and the name of a bar. */
 export interface BarAbout {
@@ -41,10 +46,15 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
   const shown = about.name === undefined ? about : { ...about, name: hide(about.name) };
   let drawn = Number.NEGATIVE_INFINITY;
   let visible = false;
+  const clear = (): void => {
+    if (visible) io.stderr.write("\r\x1b[K");
+    visible = false;
+  };
+  io.bars?.add(clear);
   return {
     onProgress: (progress) => {
       const time = now();
-      if (time - drawn < REDRAW_MS && progress.done < progress.total) return;
+      if (time - drawn < REDRAW_MS && (progress.isOpen === true || progress.done < progress.total)) return;
       drawn = time;
       visible = true;
       // A terminal of unknown size reports 0.
@@ -54,8 +64,8 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
       io.stderr.write(`\r${line}\x1b[K`);
     },
     finish: () => {
-      if (visible) io.stderr.write("\r\x1b[K");
-      visible = false;
+      clear();
+      io.bars?.delete(clear);
     },
   };
 }
@@ -84,24 +94,31 @@ const NAME = 16;
  */
 export function drawBar(
   verb: string,
-  progress: Progress,
+  progress: BarProgress,
   seconds: number,
   columns: number,
   { unit: usual = "bytes", name = "" }: BarAbout = {},
 ): string {
-  const { done, total, label = "", unit = usual } = progress;
+  const { done, total, label = "", unit = usual, isOpen = false } = progress;
   const part = total > 0 ? Math.min(1, done / total) : 1;
   const filled = Math.round(part * BAR);
   const bar = `[${"#".repeat(filled)}${".".repeat(BAR - filled)}]`;
   const rate = seconds > 0 ? done / seconds : 0;
-  const speed =
-    rate === 0 ? "" : unit === "bytes" ? `${formatSize(Math.round(rate))}/s` : `${rate.toFixed(1)} ${unit}/s`;
-  const left = rate > 0 ? `${formatClock((total - done) / rate)} left` : "";
+  const isSlow = rate < (unit === "bytes" ? 0.5 : 0.05);
+  const speed = isSlow
+    ? ""
+    : unit === "bytes"
+      ? `${formatSize(Math.round(rate))}/s`
+      : `${rate.toFixed(1)} ${unit}/s`;
+  const left = isSlow || seconds < STEADY ? "" : `${formatClock((total - done) / rate)} left`;
   const percent = `${String(Math.floor(part * 100)).padStart(3)} %`;
+  const found = [...(done < total ? [formatCount(done)] : []), `${formatCount(total)} found`].join(" of ");
   const room = Math.max(0, columns - 1);
   const widths = [textWidth(printable(name)), textWidth(printable(label))] as const;
   const needed = widths.reduce((sum, width) => sum + (width === 0 ? 0 : Math.min(NAME, width) + 2), 0);
-  const choices = [[bar, percent, speed, left], [bar, percent, speed], [bar, percent], [percent]];
+  const choices = isOpen
+    ? [[found, speed], [found]]
+    : [[bar, percent, speed, left], [bar, percent, speed], [bar, percent], [percent]];
   const words =
     choices.find((each) => joinWords([verb, ...each]).length + needed <= room) ?? choices.at(-1) ?? [];
   // The rest is for the names. Of two, each gets half, or what the other does not need.

@@ -74,8 +74,13 @@ export async function openFound(
     if (held === undefined) throw error;
     return held;
   }
-  const held = await openInside(store, path, await headOf(store, path, options), options);
+  const head = await headOf(store, path, options);
+  const held = await openInside(store, path, head, options);
   if (held !== undefined) return held;
+  if (head?.length === 0)
+    throw new SuperchunkError("TRUNCATED", "the file is empty; look for a complete copy", {
+      path: store.describe(path),
+    });
   throw new SuperchunkError(
     "BAD_MAGIC",
     "it has the name of an HDF5 or Blosc2 file, but does not begin like one: it is damaged, or something else; look for another copy",

@@ -2,6 +2,7 @@
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -154,6 +155,43 @@ describe("verify", () => {
       });
   });
 
+  test("looks again at an archive that an earlier run could not read", async () => {
+    const report = join(temporaryFolder(), "verify.jsonl");
+    await json(tree, "--report", report);
+    const lines = readFileSync(report, "utf8").trim().split("\n");
+    const error = { code: "IO", message: "the disk was away" };
+    const failed = lines.map((line) => {
+      const { path, files } = JSON.parse(line) as { readonly path: string; readonly files: string };
+      return path.endsWith("a.blp") ? JSON.stringify({ path, ok: false, error, files }) : line;
+    });
+    writeFileSync(report, `${failed.join("\n")}\n`);
+    const { totals } = await json(tree, "--report", report, "--resume");
+    expect(totals).toMatchObject({ archives: 4, damaged: 1, failed: 0, kept: 3 });
+  });
+
+  test("ls says how many archives cannot be opened, and which command names them", async () => {
+    const folder = temporaryFolder();
+    cpSync(join(tree, "a.blp"), join(folder, "a.blp"));
+    for (const name of ["b.blp", "c.b2nd"]) writeFileSync(join(folder, name), "");
+    for (const option of ["--totals", "--json", "--csv"]) {
+      const { code, err } = await runCli(["ls", folder, option]);
+      expect(code).toBe(3);
+      expect(err).toBe(
+        `superchunk: 2 of 3 cannot be opened: "superchunk verify ${folder} --only-damaged" names them, and what can be saved\n`,
+      );
+    }
+    const { out } = await runCli(["ls", folder]);
+    expect(out).toMatch(/b\.blp {2}TRUNCATED: the file is empty/);
+    expect(out).toMatch(/c\.b2nd {2}TRUNCATED: the file is empty/);
+  });
+
+  test("verify says how many damaged archives are repaired at once", async () => {
+    const folder = temporaryFolder();
+    for (const name of ["a.blp", "b.blp"]) writeFileSync(join(folder, name), "");
+    expect((await runCli(["verify", folder])).err).toContain("superchunk plan --for repair");
+    expect((await runCli(["verify", join(folder, "a.blp")])).err).toBe("");
+  });
+
   test("does not change a file that is not a report", async () => {
     const file = join(temporaryFolder(), "notes.txt");
     writeFileSync(file, "one\ntwo\n");
@@ -284,6 +322,19 @@ describe("lists of sources", () => {
       expect([code, err]).toEqual([1, `superchunk: ${join(folder, "gone")}: no such file or folder\n`]);
     }
     expect(existsSync(join(folder, "none.zarr"))).toBe(false);
+  });
+
+  test("convert says where all failures are listed, and a dry run how many archives it would convert", async () => {
+    const folder = temporaryFolder();
+    const source = join(folder, "source");
+    mkdirSync(source);
+    cpSync(join(corpus, "bloscpack-3", names[0] ?? ""), join(source, "good.blp"));
+    for (let i = 0; i < 22; i++) writeFileSync(join(source, `bad${i}.blp`), "");
+    const dry = await runCli(["convert", source, join(folder, "all.zarr"), "--dry-run"]);
+    expect(dry.err).toMatch(/^superchunk: 1 archive to convert, .*, 22 refused; only their metadata/);
+    const report = join(folder, "report.json");
+    const { err } = await runCli(["convert", source, join(folder, "all.zarr"), "--report", report]);
+    expect(err).toContain(`and 2 more not converted: ${report} lists them\n`);
   });
 
   test("virtualize names a missing path, and refers to the others, under the same names", async () => {

@@ -39,7 +39,8 @@ beforeAll(async () => {
   await run("convert", at("prices"), at("shards.zarr"), "--chunks-per-shard", "2");
   writeFileSync(at("shards.zarr/c/1"), readFileSync(at("shards.zarr/c/1")).subarray(0, -7));
   flip("prices/data/__2__.bin", (length) => length - 40);
-  cpSync(at("prices"), at("other"), { recursive: true });
+  for (const copy of ["other", "bundles/a"]) cpSync(at("prices"), at(copy), { recursive: true });
+  cpSync(at("counted"), at("bundles/b"), { recursive: true });
   await run("compress", at("rows.bin"), at("download.blp"), "--chunk-size", "4000");
   writeFileSync(at("download.blp"), readFileSync(at("download.blp")).subarray(0, -800));
   await run("convert", at("counted"), at("lost.blp"), "--to", "bloscpack");
