@@ -361,7 +361,7 @@ async function checkOne(
   }
   const flaw = await findFlaw(store, { ...place, nbytes: own });
   return flaw === undefined
-    ? { nbytes: needed ?? own, place: { ...place, nbytes: own } }
+    ? { nbytes: needed ?? own, place: own === place.nbytes ? place : { ...place, nbytes: own } }
     : { nbytes: expected, flaw };
 }
 
