@@ -125,7 +125,9 @@ function commandFor(path: string, node: string, destination: string, to: Convert
   if (to !== "zarr") return `superchunk convert ${quoted(path)} DST --to ${to}`;
   const [base = "", query] = isAddress(destination) ? destination.split("?") : [destination];
   const settings = query === undefined ? "" : `?${query}`;
-  return `superchunk convert ${quoted(path)} ${quoted(`${base.replace(/\/+$/, "")}/${node}${settings}`)}`;
+  // A name such as prices.blp would choose another format.
+  const chosen = /\.[a-z0-9]+$/i.test(node) ? " --to zarr" : "";
+  return `superchunk convert ${quoted(path)} ${quoted(`${base.replace(/\/+$/, "")}/${node}${settings}`)}${chosen}`;
 }
 
 function fullPath(path: string): string {

@@ -1,5 +1,7 @@
 /** `superchunk convert`: converts archives to another format. */
 
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { type Command, Option } from "commander";
 import { type DamageReport, SuperchunkError } from "../../src/index.ts";
 import type { ConvertFormat } from "../../src/zarr.ts";
@@ -9,7 +11,7 @@ import { wrongUse } from "../failure.ts";
 import { damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
-import { parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
+import { isAddress, parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
 export const TARGETS: readonly ConvertFormat[] = [
@@ -131,7 +133,14 @@ export function readConversion(
     throw wrongUse("dst", `${name} needs what to convert and where to: superchunk ${name} SRC... DST`);
   }
   const gone: DamageReport[] = [];
-  const to = command.getOptionValueSource("to") === "default" ? formatNamed(destination) : typed.to;
+  const isImplied = command.getOptionValueSource("to") === "default";
+  const to = isImplied ? formatNamed(destination) : typed.to;
+  if (isImplied && to !== "zarr" && isInGroup(destination))
+    throw wrongUse(
+      "dst",
+      `the name chooses ${to}, but the folder is a Zarr group: give --to zarr for a member of the group, or --to ${to} for a file or folder that the group does not list`,
+      { path: destination },
+    );
   const reading = { ...readingDamaged(typed.damaged, gone), allow: typed.allow };
   for (const path of paths) refuseEmptyPath(path);
   return { sources, destination, flags: { ...typed, to, reading, gone } };
@@ -228,6 +237,11 @@ const ADVICE: ByEnding<string> = [
     "xml html htm yaml yml toml ini log md ods geojson msgpack pb kerchunk",
   ].map((endings) => [endings, `end DST in .zarr, or ${ENDINGS}, or in nothing`] as const),
 ];
+
+/** True if the folder of a destination is a Zarr group on this machine, whose members may be named like the archives that they were. */
+function isInGroup(destination: string): boolean {
+  return !isAddress(destination) && existsSync(join(dirname(destination), "zarr.json"));
+}
 
 /** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */
 function formatNamed(destination: string): ConvertFlags["to"] {

@@ -47,6 +47,20 @@ describe("one archive", () => {
     },
   );
 
+  it("a name that chooses another format is refused in a Zarr group, unless the format is given", async () => {
+    const [source, group] = [corpus("bloscpack-3/array-f8.blp"), join(folder, "all.zarr")];
+    await runCli(["convert", corpus("ctable/bcolz-daily-equities"), group]);
+    const { code, err } = await runCli(["convert", source, join(group, "a.blp")]);
+    expect([code, err]).toEqual([2, expect.stringContaining("give --to zarr for a member of the group")]);
+    expect(existsSync(join(group, "a.blp"))).toBe(false);
+    for (const [name, to] of [
+      ["a.blp", "zarr"],
+      ["b.blp", "bloscpack"],
+    ] as const)
+      expect((await runCli(["convert", source, join(group, name), "--to", to])).code).toBe(0);
+    expect(existsSync(join(group, "a.blp/zarr.json"))).toBe(true);
+  });
+
   it.each([
     ["blz-superchunk/aborted", 3, "INCOMPLETE"],
     ["carray/bcolz-object", 1, "UNSUPPORTED"],

@@ -144,6 +144,13 @@ it("a conversion of many says once how to convert and save the damaged ones", as
   await whole.close();
   const json = await runCli(["convert", at("many-of"), at("npys"), "--to", "npy", "--json"]);
   expect(JSON.parse(json.out).advice).toContain(`superchunk convert ${blz} DST --to npy --damaged fill`);
+  // The name of a Bloscpack file would choose that format instead of a place in the hierarchy.
+  cpSync(at("rows.blp"), at("files-of/rows.blp"));
+  cpSync(at("whole"), at("files-of/whole"), { recursive: true });
+  const files = await runCli(["convert", at("files-of"), at("files.zarr")]);
+  const [, own = ""] = /superchunk convert (\S+ \S+ --to zarr --damaged fill)/.exec(files.err) ?? [];
+  expect((await runCli(["convert", ...own.split(" ")])).code).toBe(3);
+  expect((await runCli(["info", at("files.zarr/rows.blp")])).out).toContain("zarr3");
 });
 
 it("nothing is reported for a whole archive, and the exit code is 0", async () => {
