@@ -21,7 +21,7 @@ const files = readdirSync("test", { recursive: true, encoding: "utf8" })
  */
 const alone = files
   .filter(({ text }) =>
-    /\bvi\.(?:mock|resetModules|stubGlobal)\(|globalThis\.\w+ = |\bregister[A-Z]\w+\(|startPreciseCoverage/.test(
+    /\bvi\.(?:mock|resetModules|stubGlobal)\(|^\s*globalThis\.\w+ = |\bregister[A-Z]\w+\(|startPreciseCoverage/m.test(
       text,
     ),
   )
