@@ -75,7 +75,7 @@ describe("for any chunk, settings and edits", () => {
           expect(Buffer.compare(chunk, before)).toBe(0);
         },
       ),
-      { numRuns: sweep(1500, 150) },
+      { numRuns: sweep(1500, 75) },
     );
   });
 

@@ -13,7 +13,7 @@ import { bundleWriting } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
-const KILLS = Number(process.env["KILLS"] ?? sweep(100, 6));
+const KILLS = Number(process.env["KILLS"] ?? sweep(100, 4));
 
 let folder: string;
 let entry: string;

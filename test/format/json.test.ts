@@ -167,7 +167,7 @@ describe("reading", () => {
           }
         },
       ),
-      { numRuns: sweep(2000, 200) },
+      { numRuns: sweep(2000, 100) },
     );
     expect.hasAssertions();
   });

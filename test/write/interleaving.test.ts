@@ -10,7 +10,7 @@ import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sweep } from "../scope.ts";
 
-const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(2000, 40));
+const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(2000, 20));
 
 /** Lets one actor at a time make its next store call. */
 class Scheduler {

@@ -16,7 +16,7 @@ import { COLD, placesIn, SLOW } from "../places/prefixed.ts";
 import { sweep } from "../scope.ts";
 import { expectOnce } from "./acknowledged.ts";
 
-const SEEDS = sweep(600, 6);
+const SEEDS = sweep(600, 4);
 
 /** The actions of the writers in a run, added up. */
 const totals = { commits: 0, killed: 0, lost: 0, late: 0, failed: 0, givenBack: 0 };

@@ -28,7 +28,7 @@ test.each([
     ...layout,
   });
   await array.close();
-  const rounds = sweep(200, 30);
+  const rounds = sweep(200, 15);
   const children = [1_000_000, 2_000_000].map((own) =>
     spawn(process.execPath, [LOOP, path, entry, String(own), String(rounds), start], {
       stdio: ["ignore", "pipe", "inherit"],

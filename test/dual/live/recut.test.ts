@@ -198,7 +198,7 @@ test("with random chunks, rows and settings both views are right after each step
   const array = await createWatched(root, nothing);
   let refused = 0;
   let recut = 0;
-  for (let i = 0; i < sweep(40, 20); i++) {
+  for (let i = 0; i < sweep(40, 12); i++) {
     const kind = below(10);
     const changes = {
       ...(below(2) === 0 ? { chunkLength: 1 + below(7) } : {}),

@@ -102,7 +102,7 @@ async function hashesOf(archive: Archive): Promise<readonly string[]> {
   return hashes;
 }
 
-describe.each(sample(loadArchives(), 14))("$path", ({ file }) => {
+describe.each(sample(loadArchives(), 8))("$path", ({ file }) => {
   it("has the same bytes and the same report when threads read it", async () => {
     const { store, path } = await locate(file);
     const alone = await open(store, path);
