@@ -3,6 +3,7 @@
  * use.
  */
 import type { Archive, OpenOptions } from "./archive/kinds/types.ts";
+import type { UnfinishedConversion } from "./archive/open/discover.ts";
 import type {
   ConvertOptions,
   ConvertResult,
@@ -15,13 +16,13 @@ import type { RepairOptions, RepairReport } from "./convert/run/repair.ts";
 import type { CreateOptions, EditOptions } from "./edit/options.ts";
 import type { ZarrEdit } from "./edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "./edit/zarr-group.ts";
-import type { FoundReadable } from "./open/find-readables.ts";
+import type { FindReadablesOptions, FoundReadable } from "./open/find-readables.ts";
 import type { OpenReferencesOptions, ReferenceStore } from "./references/kerchunk/open-references.ts";
 import type { KerchunkOptions, ReferenceResult } from "./references/kerchunk/write-kerchunk.ts";
 import type { PlanOptions, ReferencePlan } from "./references/plan/plan.ts";
 import type { ScanArray, ScanTable } from "./scan/columns.ts";
 import type { IndexReport, WriteIndexOptions } from "./scan/write-index.ts";
-import type { PutSource, ReadableStore, WritableStore } from "./store/types.ts";
+import type { PutSource, ReadableStore, StoreOptions, WritableStore } from "./store/types.ts";
 import type { ViewEntry } from "./view/view-tree.ts";
 import type { BloscpackFile } from "./write/bloscpack/bloscpack-file.ts";
 import type { BloscpackOptions } from "./write/bloscpack/bloscpack-options.ts";
@@ -122,9 +123,18 @@ export async function writeIndex(
 export async function* findReadables(
   source: ReadableStore | ZarrArray | ZarrGroup,
   path?: string,
-  options?: OpenOptions,
+  options?: FindReadablesOptions,
 ): AsyncGenerator<FoundReadable> {
   yield* (await import("./open/find-readables.ts")).findReadables(source, path, options);
+}
+
+/** Finds the conversion to a key that was begun and has not ended: it was interrupted, or is running. Undefined if there is none. */
+export async function findUnfinished(
+  store: ReadableStore,
+  path: string,
+  options?: StoreOptions,
+): Promise<UnfinishedConversion | undefined> {
+  return (await import("./archive/open/discover.ts")).findUnfinished(store, path, options);
 }
 
 /**

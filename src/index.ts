@@ -29,6 +29,7 @@ export type {
   TableArchive,
   VerifyReport,
 } from "./archive/kinds/types.ts";
+export type { UnfinishedConversion } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
 export type { ChunkPlace } from "./archive/places/sequence.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-fetch.ts";
@@ -37,6 +38,7 @@ export {
   create,
   edit,
   findReadables,
+  findUnfinished,
   packBytes,
   repairArray,
   writeIndex,
@@ -63,7 +65,7 @@ export type {
   TimeUnit,
   ZarrDialect,
 } from "./format/types.ts";
-export type { FoundReadable } from "./open/find-readables.ts";
+export type { FindReadablesOptions, FoundReadable } from "./open/find-readables.ts";
 export type { FollowOptions } from "./open/follow.ts";
 export {
   type FollowableArray,

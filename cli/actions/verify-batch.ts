@@ -7,12 +7,18 @@ import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { type JsonObject, type JsonValue, type SuperchunkError, stringifyJson } from "../../src/index.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  type SuperchunkError,
+  stringifyJson,
+  type UnfinishedConversion,
+} from "../../src/index.ts";
 import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { isFolder } from "../input/opening.ts";
-import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
+import { archivesUnder, type NamedArchive, neverOpened, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -21,10 +27,11 @@ export const JOBS = 4;
 /** Most archives to find before the ones ahead of them are verified. */
 const AHEAD = 10_000;
 
-/** One archive of a batch: its outcome, the other path by which it was already reached, or the line of an earlier run. */
+/** One archive of a batch: its outcome, the other path by which it was already reached, or the line of an earlier run; or an unfinished conversion. */
 export type BatchItem<T> =
   | { readonly kind: "outcome"; readonly outcome: T; readonly files?: string | undefined }
   | { readonly kind: "same"; readonly path: string; readonly as: string }
+  | { readonly kind: "unfinished"; readonly path: string; readonly conversion: UnfinishedConversion }
   | { readonly kind: "kept"; readonly line: JsonObject };
 
 /** How a batch runs. */
@@ -63,11 +70,13 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
   };
   const walk = async (): Promise<void> => {
     for await (const each of namedOnce(batch)) {
-      if ("same" in each || "kept" in each) {
+      if ("same" in each || "kept" in each || "unfinished" in each) {
         const item: BatchItem<T> =
           "same" in each
             ? { kind: "same", path: each.path, as: each.same }
-            : { kind: "kept", line: each.kept };
+            : "kept" in each
+              ? { kind: "kept", line: each.kept }
+              : { kind: "unfinished", path: each.path, conversion: each.unfinished };
         queue.push(Promise.resolve(item));
       } else {
         const alone = each.isOnly;
@@ -116,6 +125,7 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
 type Named<T> =
   | { readonly path: string; readonly same: string }
   | { readonly path: string; readonly kept: JsonObject }
+  | { readonly path: string; readonly unfinished: UnfinishedConversion }
   | {
       readonly named: NamedArchive;
       readonly isOnly: boolean;
@@ -132,6 +142,10 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
     let seen = false;
     for await (const named of archivesUnder(path, { signal: context.signal, allow: batch.allow })) {
       seen ||= named.path === path;
+      if (named.unfinished !== undefined) {
+        yield { path: named.path, unfinished: named.unfinished };
+        continue;
+      }
       // Only the group's arrays, which follow it, need verifying: its document has just been read.
       if (named.group !== undefined) continue;
       const place = realPathOf(named.path);
@@ -183,10 +197,6 @@ function filesAt(path: string): Stats[] {
   } catch {
     return [];
   }
-}
-
-function neverOpened(): Promise<never> {
-  return Promise.reject(new RangeError("it is verified already"));
 }
 
 /** Limits the number of calls that run at a time. */

@@ -11,7 +11,7 @@ import {
 import type { Context, Switches } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
 import { allowOption, columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
-import { archivesUnder } from "../input/tree.ts";
+import { archivesUnder, unfinishedText } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
 import { JsonArray } from "../output/output.ts";
@@ -91,6 +91,10 @@ async function* partsUnder(
   context: Context,
 ): AsyncGenerator<Part> {
   for await (const named of archivesUnder(path, { signal: context.signal, allow })) {
+    if (named.unfinished !== undefined) {
+      context.message(`${named.path}: ${unfinishedText(named.path, named.unfinished)}`);
+      continue;
+    }
     // The group's arrays follow it, unless a column was named.
     if (named.group !== undefined && column === undefined) continue;
     const name = named.path === path ? undefined : named.path;

@@ -6,7 +6,15 @@ import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import { allowOption, closing, type Subject } from "../input/opening.ts";
-import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
+import {
+  archivesUnder,
+  isUnfollowed,
+  type NamedArchive,
+  realPathOf,
+  unfinishedJson,
+  unfinishedText,
+  unfollowedText,
+} from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
 import { JsonArray } from "../output/output.ts";
@@ -59,6 +67,13 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const bar =
     isText && context.out.isTerminal ? undefined : startProgress(context.io, "ls", { unit: "archives" });
   for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
+    if (each.unfinished !== undefined) {
+      const text = unfinishedText(each.path, each.unfinished);
+      if (array !== undefined) await array.add(unfinishedJson(each.path, each.unfinished));
+      else if (isText) await context.out.verdict(`UNFINISHED  ${printable(each.path)}  ${printable(text)}`);
+      else context.message(`${each.path}: ${text}`);
+      continue;
+    }
     bar?.onProgress?.({ done: shut.found, total: shut.found, label: each.path, isOpen: true });
     shut.found++;
     if (totals !== undefined && each.error === undefined && each.group === undefined) {

@@ -35,9 +35,16 @@ import {
 } from "../failure.ts";
 import { filesFromOption, readFilesFrom } from "../input/input.ts";
 import { allowOption, behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
-import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import {
+  isUnfollowed,
+  type NamedArchive,
+  unfinishedJson,
+  unfinishedText,
+  unfollowedText,
+} from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
-import { foldLine, MOST_NAMES } from "../output/layout.ts";
+import { findingLines } from "../output/archive-text.ts";
+import { foldLine } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -57,6 +64,8 @@ interface Totals {
   behind: number;
   /** No damage found, but not everything could be checked. */
   partly: number;
+  /** Conversions that have not ended, which count neither as archives nor as damage. */
+  unfinished: number;
   /** Links out of the folder, which count neither as archives nor as damage. */
   notFollowed: number;
   chunks: number;
@@ -77,7 +86,7 @@ export function addVerify(program: Command, context: Context): void {
   program
     .command("verify")
     .description(
-      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 if something is damaged, 1 if a Zarr view is older than its archive",
+      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 if something is damaged, 1 if a Zarr view is older than its archive, or a conversion has not ended",
     )
     .argument(
       "[path...]",
@@ -153,10 +162,11 @@ function withFiles(line: JsonValue, files: string | undefined): JsonValue {
 
 /** Sets the exit code and prints the sums. */
 async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context: Context): Promise<void> {
-  const { damaged, failed, behind, partly } = totals;
+  const { damaged, failed, behind, partly, unfinished } = totals;
+  const others = failed + behind + partly + unfinished;
   if (damaged > 0) context.note(EXIT.damaged);
-  else if (failed + behind + partly > 0) context.note(EXIT.failed);
-  const ok = damaged + failed + behind + partly === 0;
+  else if (others > 0) context.note(EXIT.failed);
+  const ok = damaged + others === 0;
   if (quiet === true) return;
   if (json === true) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
   else for (const line of summaryLines(totals)) await context.out.line(line);
@@ -203,7 +213,7 @@ function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject)
 
 /** The sums before the first archive. */
 const NOTHING: Totals = {
-  ...{ archives: 0, damaged: 0, failed: 0, behind: 0, partly: 0, notFollowed: 0 },
+  ...{ archives: 0, damaged: 0, failed: 0, behind: 0, partly: 0, unfinished: 0, notFollowed: 0 },
   ...{ chunks: 0, digests: 0, nbytes: 0, cbytes: 0, warnings: 0, same: 0, kept: 0, dialects: {}, codes: {} },
 };
 
@@ -214,6 +224,11 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
     const codes = codesOf(outcome).join(", ");
     const found = `${codes === "" ? "" : `${codes}; `}the report has the findings of the earlier run`;
     await context.out.verdict(`${verdictOf(outcome)}  ${printable(outcome.path)}  ${found}`);
+    return;
+  }
+  if (item.kind === "unfinished") {
+    const text = printable(unfinishedText(item.path, item.conversion));
+    await context.out.verdict(`UNFINISHED  ${printable(item.path)}  ${text}`);
     return;
   }
   if (item.kind === "same" && options.onlyDamaged === true) return;
@@ -234,11 +249,13 @@ function isSound(outcome: Outcome): boolean {
 }
 
 function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValue {
+  if (item.kind === "unfinished") return unfinishedJson(item.path, item.conversion);
   return item.kind === "same" ? { path: item.path, same: item.as } : toJson(item.outcome);
 }
 
 function countItem(item: BatchItem<Outcome>, totals: Totals): void {
-  if (item.kind === "same") totals.same++;
+  if (item.kind === "unfinished") totals.unfinished++;
+  else if (item.kind === "same") totals.same++;
   else if (item.kind === "kept") {
     totals.kept++;
     countVerdict(outcomeOf(item.line), totals);
@@ -412,30 +429,6 @@ function verdictOf({ report, error }: Outcome): string {
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }
 
-/** A line for each finding; of many with the same code, only the first. */
-function findingLines(findings: readonly Finding[]): string[] {
-  const counts = new Map<string, number>();
-  const shown = findings.filter(({ code }) => {
-    const count = (counts.get(code) ?? 0) + 1;
-    counts.set(code, count);
-    return count <= MOST_NAMES;
-  });
-  const more = [...counts].filter(([, count]) => count > MOST_NAMES);
-  return [
-    ...shown.map(findingLine),
-    ...more.map(([code, count]) => `  ${formatCount(count - MOST_NAMES)} more ${code}; --json lists all`),
-  ];
-}
-
-function findingLine({ severity, code, message, path, chunk }: Finding): string {
-  const place = [
-    ...(path === undefined ? [] : [path]),
-    ...(chunk === undefined ? [] : [`chunk ${chunk}`]),
-  ].join(": ");
-  const text = place === "" || message.startsWith(place) ? message : `${place}: ${message}`;
-  return `  ${severity} ${code}: ${printable(text)}`;
-}
-
 function toJson({ path, dialect, report, error, isUnfollowed: skipped, advice }: Outcome): JsonValue {
   if (skipped === true) return { path, notFollowed: toJsonFailure(error) } as unknown as JsonValue;
   const found =
@@ -478,6 +471,7 @@ function summaryLine(totals: Totals): string {
     ...(partly > 0 ? [`${formatCount(partly)} checked in part`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
+    ...(totals.unfinished > 0 ? [formatPlural(totals.unfinished, "unfinished conversion")] : []),
     ...(notFollowed > 0 ? [`${formatPlural(notFollowed, "link")} not followed`] : []),
     ...(same > 0 ? [`${formatCount(same)} reached by a second path, counted once`] : []),
     ...(kept > 0 ? [`${formatCount(kept)} kept from the earlier run`] : []),

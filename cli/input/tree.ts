@@ -1,20 +1,24 @@
 /** The archives of a typed path: itself, or all under a folder. */
 
-import { realpathSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import {
   type FoundReadable,
   findReadables,
+  findUnfinished,
   isSuperchunkError,
+  type JsonObject,
   type OpenAnyOptions,
   type OpenOptions,
   openArchive as openIn,
   SuperchunkError,
+  type UnfinishedConversion,
 } from "../../src/index.ts";
 import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
+import { quoted } from "../values/cell-text.ts";
 import { type FoundAtPath, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
-import { isBucketAddress } from "./units.ts";
+import { isAddress, isBucketAddress } from "./units.ts";
 
 /** An archive, a Zarr array, or a Zarr group, which is followed by the nodes in it. */
 export interface NamedArchive {
@@ -24,6 +28,8 @@ export interface NamedArchive {
   readonly group?: ZarrGroup;
   /** Set if it is already known to be unreadable. */
   readonly error?: unknown;
+  /** Set for a conversion to the path that has not ended. It cannot be opened. */
+  readonly unfinished?: UnfinishedConversion;
   /** Name in errors. */
   readonly where?: string;
   /** The searched folder, and the key in it. */
@@ -44,15 +50,24 @@ export async function* archivesUnder(
     yield* archivesInBucket(path, options);
     return;
   }
+  const own = isAddress(path) ? undefined : await unfinishedAt(path, signal);
+  if (own !== undefined) yield unfinished(path, own);
   if (!(await isFolder(path)) || isReferences(path)) {
-    yield* archiveOrNodes(path, options);
+    if (own === undefined || existsSync(path)) yield* archiveOrNodes(path, options);
     return;
   }
   const store = new FileStore(path);
   const openPlace = placeOpener(options);
   try {
-    let count = 0;
-    for await (const found of findReadables(store, "", { signal })) {
+    let count = own === undefined ? 0 : 1;
+    const waiting: NamedArchive[] = [];
+    const onUnfinished = (conversion: UnfinishedConversion): void => {
+      if (conversion.path !== "") waiting.push(unfinished(join(path, conversion.path), conversion));
+    };
+    for await (const found of findReadables(store, "", { signal, onUnfinished })) {
+      count += waiting.length;
+      yield* waiting.splice(0);
+      if (own?.begun.some((node) => isWithin(found.path, node)) === true) continue;
       count++;
       const named = nameFound(
         found.path === "" ? path : join(path, found.path),
@@ -65,10 +80,72 @@ export async function* archivesUnder(
       const isPlain = found.array === undefined && found.group === undefined && found.error === undefined;
       yield isPlain ? { ...named, inFolder: { root: path, key: found.path } } : named;
     }
-    if (count === 0) throw noArchive(path);
+    if (count + waiting.length === 0) throw noArchive(path);
+    yield* waiting;
   } finally {
     await store.close();
   }
+}
+
+/** The conversion to a path, whose record may be beside it. */
+async function unfinishedAt(path: string, signal: AbortSignal): Promise<UnfinishedConversion | undefined> {
+  const full = resolve(path);
+  const folder = dirname(full);
+  if (folder === full || !(await isFolder(folder))) return undefined;
+  const store = new FileStore(folder);
+  try {
+    return await findUnfinished(store, basename(full), { signal });
+  } catch (error) {
+    // What is wrong with the path itself is reported by opening it.
+    if (!isSuperchunkError(error)) throw error;
+    return undefined;
+  } finally {
+    await store.close();
+  }
+}
+
+function unfinished(path: string, conversion: UnfinishedConversion): NamedArchive {
+  return { path, unfinished: conversion, open: neverOpened };
+}
+
+/** The `open` of what is not an archive, or is verified already. */
+export function neverOpened(): Promise<never> {
+  return Promise.reject(new RangeError("there is nothing to open"));
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return folder === "" || path === folder || path.startsWith(`${folder}/`);
+}
+
+/** Says in one line that a conversion has not ended, how to continue it, and how to discard it. */
+export function unfinishedText(path: string, conversion: UnfinishedConversion): string {
+  const { kind, sources, to, isFolder, isMany } = conversion;
+  const from = sources.map(quoted).join(" ") || "SRC";
+  const what = `${kind === "repair" ? "a repair" : "a conversion"} of ${from} was interrupted, or is running`;
+  // Of many sources, the folder may have held other files before.
+  const own = isMany ? `what it wrote in ${quoted(path)},` : quoted(path);
+  const discard = `to discard it, remove ${isFolder ? quoted(path) : `${own} and ${besideOf(path)}`}`;
+  if (kind === "plan") return `${what}: "superchunk run" and "superchunk finish" continue its plan`;
+  if (kind === "repair") return `${what}: the same command continues it; ${discard}`;
+  if (to === "zarr3-transformer") return `${what}; ${discard}, and convert again`;
+  const format = to === undefined || to === "zarr" ? "" : ` --to ${to}`;
+  const command = `superchunk convert ${from} ${quoted(path)}${format}`;
+  const how =
+    kind === "replacement"
+      ? `to begin it again: ${command} --overwrite`
+      : `to continue it: ${command} --resume, with the same options`;
+  return `${what}; ${how}; ${discard}`;
+}
+
+/** The same for `--json`. */
+export function unfinishedJson(path: string, conversion: UnfinishedConversion): JsonObject {
+  const { kind, sources, to = null } = conversion;
+  return { path, unfinished: { kind, sources, to, message: unfinishedText(path, conversion) } };
+}
+
+/** What an interrupted conversion leaves beside its destination, as a shell names it. */
+function besideOf(path: string): string {
+  return `${quoted(join(dirname(path), `.${basename(path)}.`))}*`;
 }
 
 /** A file, or an address that cannot be listed: an archive, or a Zarr node and the members that it lists. */
@@ -102,14 +179,22 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
   try {
     const [base = address, query] = address.split("?");
     const suffix = query === undefined ? "" : `?${query}`;
+    const nameOf = (key: string): string => {
+      const below = path === "" ? key : key.slice(path.length + 1);
+      return below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
+    };
     let count = 0;
-    for await (const found of findReadables(store, path, { signal })) {
+    const waiting: NamedArchive[] = [];
+    const onUnfinished = (conversion: UnfinishedConversion): void =>
+      void waiting.push(unfinished(nameOf(conversion.path), conversion));
+    for await (const found of findReadables(store, path, { signal, onUnfinished })) {
       count++;
-      const below = path === "" ? found.path : found.path.slice(path.length + 1);
-      const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
+      yield* waiting.splice(0);
+      const own = nameOf(found.path);
       yield nameFound(own, found, (options) => openPath(`${own}${suffix}`, { ...opening, ...options }));
     }
-    if (count === 0) yield* nodesInside(address, opening);
+    if (count + waiting.length === 0) yield* nodesInside(address, opening);
+    yield* waiting;
   } finally {
     await store.close?.();
   }

@@ -1,7 +1,8 @@
-/** The text of `info`: an aligned block of facts, with exact numbers and rounded ones. */
+/** The text of `info`: an aligned block of facts, with exact numbers and rounded ones; and the findings of `verify`. */
 
 import {
   type DType,
+  type Finding,
   JsonFloat,
   type JsonInput,
   type SuperchunkError,
@@ -13,7 +14,7 @@ import { printable } from "../values/cell-text.ts";
 import { scaleTexts, sparkline } from "../values/plot.ts";
 import type { Sample } from "../values/sample.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
-import { alignRows, shapeText } from "./layout.ts";
+import { alignRows, MOST_NAMES, shapeText } from "./layout.ts";
 
 /** The lines of `info PATH`, for a terminal of the given width. */
 export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
@@ -158,4 +159,28 @@ export function sampleLines(samples: readonly ColumnSample[]): string[] {
     ];
   });
   return ["", ...alignRows([["sample", "means", "least to greatest", "of"], ...rows])];
+}
+
+/** A line for each finding; of many with the same code, only the first. */
+export function findingLines(findings: readonly Finding[]): string[] {
+  const counts = new Map<string, number>();
+  const shown = findings.filter(({ code }) => {
+    const count = (counts.get(code) ?? 0) + 1;
+    counts.set(code, count);
+    return count <= MOST_NAMES;
+  });
+  const more = [...counts].filter(([, count]) => count > MOST_NAMES);
+  return [
+    ...shown.map(findingLine),
+    ...more.map(([code, count]) => `  ${formatCount(count - MOST_NAMES)} more ${code}; --json lists all`),
+  ];
+}
+
+function findingLine({ severity, code, message, path, chunk }: Finding): string {
+  const place = [
+    ...(path === undefined ? [] : [path]),
+    ...(chunk === undefined ? [] : [`chunk ${chunk}`]),
+  ].join(": ");
+  const text = place === "" || message.startsWith(place) ? message : `${place}: ${message}`;
+  return `  ${severity} ${code}: ${printable(text)}`;
 }

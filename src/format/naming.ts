@@ -9,6 +9,9 @@ export const LINK_RECORD = "superchunk-link.json";
 /** In the folder of an array that is also a Zarr array: the state of that view. */
 export const LIVE_STATE = "meta/zarr";
 
+/** Record of an unfinished conversion, in the folder of a hierarchy. Beside a destination, a dot and the destination's name come before it. */
+export const CONVERT_RECORD = ".superchunk-convert.json";
+
 /** Ends of the names of HDF5 files. Only the first bytes are sure: files of other formats are named `.nc` and `.mat` too. */
 const HDF5_ENDS = "h5|hdf5?|he5|h5ad|nc4?|mat|loom";
 /** The same, and those of Blosc2 files and stores. */

@@ -1,6 +1,7 @@
 /** Finds the archives, Zarr arrays and groups below a folder. */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
+import type { FindOptions } from "../archive/open/discover.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -20,11 +21,14 @@ export interface FoundReadable {
   readonly array?: ZarrArray;
 }
 
+/** Options of `findReadables`. */
+export type FindReadablesOptions = OpenOptions & Pick<FindOptions, "onUnfinished">;
+
 /** Implements the exported `findReadables`. */
 export async function* findReadables(
   source: ReadableStore | ZarrArray | ZarrGroup,
   path = "",
-  options: OpenOptions = {},
+  options: FindReadablesOptions = {},
 ): AsyncGenerator<FoundReadable> {
   if ("kind" in source) {
     yield* walkNodes(path, async () => source);

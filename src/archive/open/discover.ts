@@ -1,9 +1,11 @@
-/** Finds the archives inside a folder. */
+/** Finds the archives inside a folder, and the conversions to places there that have not ended, by their records. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { startsAsJournal } from "../../format/header.ts";
-import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
-import { joinKey, refuseListed, showListed } from "../../store/key.ts";
-import type { ListEntry, ReadableStore } from "../../store/types.ts";
+import { objectOf, parseJson } from "../../format/json.ts";
+import { CONVERT_RECORD, HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey, refuseListed, showListed, splitKey } from "../../store/key.ts";
+import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 import { isOwnFile, othersInArchive } from "./open.ts";
 
@@ -29,6 +31,8 @@ export interface FindOptions extends OpenOptions {
   readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
   /** Called with the key of each file that is neither an archive nor in one, except those of superchunk. */
   readonly onFile?: ((key: string) => void) | undefined;
+  /** Called for each conversion to a place below that was begun and has not ended. Its incomplete archives are not yielded. */
+  readonly onUnfinished?: ((conversion: UnfinishedConversion) => void) | undefined;
 }
 
 /**
@@ -36,14 +40,29 @@ export interface FindOptions extends OpenOptions {
  * by its first bytes, or by the name `.blp`, so that damaged ones are reported and not passed over. What cannot be
  * examined is yielded too, so that `open` reports why. Needs a store that can list.
  */
-export async function* findArchives(
+export function findArchives(
   store: ReadableStore,
   path = "",
   options: FindOptions = {},
 ): AsyncGenerator<FoundArchive> {
+  return walk(store, path, options, new Set());
+}
+
+/** `begun`: keys of incomplete archives, which are passed over. */
+async function* walk(
+  store: ReadableStore,
+  path: string,
+  options: FindOptions,
+  begun: Set<string>,
+): AsyncGenerator<FoundArchive> {
   options.signal?.throwIfAborted();
   const entries: ListEntry[] = [];
   for await (const entry of store.list(path, options)) entries.push(entry);
+  const names = entries.flatMap(({ name, kind }) => (kind === "object" ? [name] : []));
+  for await (const found of unfinishedIn(store, path, names, options)) {
+    options.onUnfinished?.(found);
+    for (const node of found.begun) begun.add(joinKey(found.path, node));
+  }
   const others = await othersInArchive(store, path, entries, options);
   if (others !== undefined) {
     yield { path, kind: "folder", ...(others.length === 0 ? {} : { others }) };
@@ -65,8 +84,9 @@ export async function* findArchives(
       continue;
     }
     const key = joinKey(path, name);
+    if (begun.has(key)) continue;
     try {
-      if (kind === "folder") yield* findArchives(store, key, options);
+      if (kind === "folder") yield* walk(store, key, options, begun);
       else if (name.endsWith(".blp")) yield { path: key, kind: "file" };
       else {
         const start = await readMagic(store, key, options);
@@ -130,4 +150,88 @@ async function readMagic(store: ReadableStore, key: string, options: OpenOptions
  */
 export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
   return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;
+}
+
+/** A conversion that was begun and has not ended: it was interrupted, or is running. */
+export interface UnfinishedConversion {
+  /** Key of the destination. */
+  readonly path: string;
+  /** True if its record is in the folder of the destination; otherwise the record is beside it. */
+  readonly isFolder: boolean;
+  /** What is converted, as paths or addresses; empty if the record does not say. */
+  readonly sources: readonly string[];
+  /** The format; undefined if the record does not say. */
+  readonly to: string | undefined;
+  /** How it continues. What was to be replaced can only be replaced, after its old content was removed. */
+  readonly kind: "conversion" | "repair" | "plan" | "replacement";
+  /** True if several sources become archives of their own below the destination. */
+  readonly isMany: boolean;
+  /** Paths below the destination of archives that may be incomplete; `""` is the destination itself. */
+  readonly begun: readonly string[];
+}
+
+/** Implements the exported `findUnfinished`. */
+export async function findUnfinished(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<UnfinishedConversion | undefined> {
+  const { folder, name } = splitKey(path);
+  const inside = await readRecord(store, joinKey(path, CONVERT_RECORD), path, options);
+  if (inside !== undefined || name === "") return inside;
+  return readRecord(store, joinKey(folder, `.${name}${CONVERT_RECORD}`), path, options);
+}
+
+/** The conversions whose records are in a folder: of that folder, and of what is in it. */
+export async function* unfinishedIn(
+  store: ReadableStore,
+  folder: string,
+  names: readonly string[],
+  options: StoreOptions,
+): AsyncGenerator<UnfinishedConversion> {
+  for (const name of names.toSorted()) {
+    if (!name.startsWith(".") || !name.endsWith(CONVERT_RECORD)) continue;
+    const of = name.slice(1, -CONVERT_RECORD.length);
+    const found = await readRecord(store, joinKey(folder, name), joinKey(folder, of), options);
+    if (found !== undefined) yield found;
+  }
+}
+
+async function readRecord(
+  store: ReadableStore,
+  key: string,
+  path: string,
+  options: StoreOptions,
+): Promise<UnfinishedConversion | undefined> {
+  const bytes = await store.get(key, options);
+  if (bytes === undefined) return undefined;
+  let record: JsonObject = {};
+  try {
+    record = objectOf(parseJson(bytes, store.describe(key)));
+  } catch (error) {
+    // A power loss may leave such a record.
+    if (!isSuperchunkError(error)) throw error;
+  }
+  const { sources, options: settings, begun, done } = record;
+  const { to, repair } = objectOf(settings);
+  const isFolder = splitKey(key).name === CONVERT_RECORD;
+  const started = Object.keys(objectOf(begun));
+  const ended = new Set(Object.keys(objectOf(done)));
+  return {
+    path,
+    isFolder,
+    sources: Array.isArray(sources) ? sources.map(String) : [],
+    to: typeof to === "string" ? to : undefined,
+    kind:
+      record["plan"] !== undefined
+        ? "plan"
+        : record["replacing"] !== undefined
+          ? "replacement"
+          : repair === undefined
+            ? "conversion"
+            : "repair",
+    isMany: [...started, ...ended].some((node) => node !== ""),
+    // A Zarr hierarchy has documents only where everything is complete.
+    begun: isFolder ? [] : started.filter((node) => !ended.has(node)),
+  };
 }

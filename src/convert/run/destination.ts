@@ -6,6 +6,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json.ts";
+import { CONVERT_RECORD } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { deleteTree, walkKeys } from "../../store/tree.ts";
@@ -18,8 +19,6 @@ import type {
 } from "../../store/types.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 
-/** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
-const RECORD_NAME = ".superchunk-convert.json";
 /** The record is rewritten when more than 1/STEPS of its entries have changed. */
 const STEPS = 20;
 
@@ -33,9 +32,9 @@ export interface ConversionIdentity {
 export type RunOptions = ConvertOptions & { readonly repair?: JsonObject };
 
 export function recordKey(destination: string, isHierarchy: boolean): string {
-  if (isHierarchy) return joinKey(destination, RECORD_NAME);
+  if (isHierarchy) return joinKey(destination, CONVERT_RECORD);
   const { folder, name } = splitKey(destination);
-  return joinKey(folder, name === "" ? RECORD_NAME : `.${name}${RECORD_NAME}`);
+  return joinKey(folder, name === "" ? CONVERT_RECORD : `.${name}${CONVERT_RECORD}`);
 }
 
 type RecordOptions = Readonly<{ resume: boolean; overwrites: boolean; destination: string }>;
@@ -308,7 +307,7 @@ function recordBytes(value: object): Uint8Array {
 }
 
 /** Names of entries that mark a folder as Zarr, of any version, or as an unfinished conversion. */
-const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
+const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", CONVERT_RECORD]);
 
 export const EXISTS = "the destination exists; replace it with {overwrite: true}, or choose another";
 
@@ -362,7 +361,7 @@ export async function checkDestination(
   if (overwrite) return "taken";
   throw conflict(
     path,
-    names.includes(RECORD_NAME)
+    names.includes(CONVERT_RECORD)
       ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
       : EXISTS,
     "overwrite",
@@ -379,7 +378,7 @@ export async function emptyDestination(
   signal?: AbortSignal,
   put?: () => Promise<unknown>,
 ): Promise<string> {
-  const mark = joinKey(folder, RECORD_NAME);
+  const mark = joinKey(folder, CONVERT_RECORD);
   await (put?.() ?? store.put(mark, jsonBytes({ replacing: true }), { signal }));
   await store.delete(joinKey(folder, "zarr.json"), { signal });
   await deleteTree(store, folder, { keep: mark, signal });
@@ -388,7 +387,7 @@ export async function emptyDestination(
 
 /** True for the mark of a folder that is being replaced, by its key or name. */
 export function isMark(key: string): boolean {
-  return splitKey(key).name === RECORD_NAME;
+  return splitKey(key).name === CONVERT_RECORD;
 }
 
 /** Removes what killed processes have left of puts in a folder that belongs to the conversion, and below it. */

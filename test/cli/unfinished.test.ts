@@ -1,0 +1,125 @@
+/** Conversions that have not ended: `ls` and `verify` name them and say how to go on, and what they left counts as no archive. */
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { findReadables, findUnfinished, MemoryStore, type UnfinishedConversion } from "../../src/index.ts";
+import { convert, FileStore } from "../../src/node/index.ts";
+import type { ConvertFormat } from "../../src/zarr.ts";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+/** Begins a conversion, and ends it as soon as it has written something. */
+async function interrupt(sources: readonly string[], name: string, to: ConvertFormat): Promise<void> {
+  const ending = new AbortController();
+  const begun = convert(sources, at(name), {
+    to,
+    signal: ending.signal,
+    skipFailed: true,
+    onProgress: ({ done }) => done > 0 && ending.abort(),
+  });
+  await expect(begun).rejects.toThrow(/abort/);
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-unfinished-"));
+  writeFileSync(
+    at("rows.bin"),
+    Float64Array.from({ length: 60_000 }, (_, i) => Math.sqrt(i)),
+  );
+  for (const name of ["from/a", "from/b"])
+    await runCli(["create", at(name), "--from", at("rows.bin"), "--dtype", "<f8", "--chunklen", "1000"]);
+  await runCli(["convert", at("from/a"), at("all/whole.blp")]);
+  await interrupt([at("from/a")], "all/carray", "bcolz");
+  await interrupt([at("from/a")], "all/one.npy", "npy");
+  await interrupt([at("from/a")], "all/one.zarr", "zarr");
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const lineOf = (name: string, to: string, discard: string): string =>
+  `UNFINISHED  ${at(name)}  a conversion of ${at("from/a")} was interrupted, or is running; to continue it: superchunk convert ${at("from/a")} ${at(name)}${to} --resume, with the same options; to discard it, remove ${discard}`;
+const lines = (): string[] => [
+  lineOf("all/carray", " --to bcolz", `${at("all/carray")} and ${at("all/.carray.")}*`),
+  lineOf("all/one.npy", " --to npy", `${at("all/one.npy")} and ${at("all/.one.npy.")}*`),
+  lineOf("all/one.zarr", "", at("all/one.zarr")),
+];
+
+it("ls and verify name each in one line, and it is not damage", async () => {
+  const listed = await runCli(["ls", at("all")]);
+  expect([listed.code, listed.err]).toEqual([0, ""]);
+  const linesOf = (out: string): string[] =>
+    out.split("\n").filter((line) => /^(?:UNFINISHED|ok|bloscpack|carray)/.test(line));
+  expect(linesOf(listed.out).toSorted()).toEqual([
+    ...lines(),
+    expect.stringMatching(/^bloscpack-3 .*whole\.blp$/),
+  ]);
+  const verified = await runCli(["verify", at("all"), "--only-damaged"]);
+  expect([verified.code, linesOf(verified.out)]).toEqual([1, lines()]);
+  expect(verified.out).toMatch(/^1 archive: 1 ok, 3 unfinished conversions, /m);
+});
+
+it.each(["carray", "one.npy", "one.zarr"])("%s is named by its own path too", async (name) => {
+  const [line] = lines().filter((each) => each.includes(`  ${at(`all/${name}`)}  `));
+  for (const command of ["ls", "verify"]) {
+    const { out } = await runCli([command, at(`all/${name}`)]);
+    expect(out.split("\n")[0]).toBe(line);
+  }
+});
+
+it("as JSON they are entries and a total, in CSV messages", async () => {
+  const unfinished = {
+    kind: "conversion",
+    sources: [at("from/a")],
+    to: "bcolz",
+    message: expect.any(String),
+  };
+  const listed = JSON.parse((await runCli(["ls", at("all"), "--json"])).out);
+  expect(listed[0]).toEqual({ path: at("all/carray"), unfinished });
+  const verified = JSON.parse((await runCli(["verify", at("all"), "--json"])).out);
+  expect(verified).toMatchObject({ ok: false, totals: { archives: 1, damaged: 0, unfinished: 3 } });
+  expect(verified.archives[0]).toEqual({ path: at("all/carray"), unfinished });
+  const csv = await runCli(["ls", at("all"), "--csv"]);
+  expect(csv.out.trim().split("\n")).toHaveLength(2);
+  expect(csv.err.match(/was interrupted/g)).toHaveLength(3);
+});
+
+it("of many sources, the finished ones are archives, and the others are not searched", async () => {
+  await interrupt([at("from")], "many", "bcolz");
+  // As a kill would leave the second one.
+  cpSync(at("many/a/data"), at("many/b/data"), { recursive: true });
+  const found: UnfinishedConversion[] = [];
+  const paths: string[] = [];
+  const onUnfinished = (each: UnfinishedConversion): void => void found.push(each);
+  for await (const { path } of findReadables(new FileStore(folder), "", { onUnfinished })) paths.push(path);
+  expect(paths.filter((path) => path.startsWith("many/"))).toEqual(["many/a"]);
+  expect(found.map(({ path }) => path)).toEqual(["many", "all/carray", "all/one.npy", "all/one.zarr"]);
+  const { code, out } = await runCli(["verify", at("many")]);
+  expect(out).not.toContain("__0.blp");
+  expect([code, out]).toEqual([
+    1,
+    expect.stringContaining(`remove what it wrote in ${at("many")}, and ${at(".many.")}*`),
+  ]);
+});
+
+it("the command in the line ends the conversion", async () => {
+  await runCli(["convert", at("from/a"), at("all/carray"), "--to", "bcolz", "--resume"]);
+  const { code, out } = await runCli(["verify", at("all/carray")]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^ok .*carray, 60 chunks/)]);
+});
+
+it("a record that says nothing still names its destination", async () => {
+  const store = new MemoryStore();
+  expect(await findUnfinished(store, "x.npy")).toBeUndefined();
+  await store.put(".x.npy.superchunk-convert.json", new Uint8Array([123]));
+  expect(await findUnfinished(store, "x.npy")).toEqual({
+    path: "x.npy",
+    isFolder: false,
+    sources: [],
+    to: undefined,
+    kind: "conversion",
+    isMany: false,
+    begun: [],
+  });
+});
