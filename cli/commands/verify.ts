@@ -96,7 +96,10 @@ export function addVerify(program: Command, context: Context): void {
     .option("--jobs <n>", "archives to verify at the same time", parseCount, JOBS)
     .option("--report <file>", "write the result of each archive to a file as it comes, one JSON line each")
     .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
-    .option("--only-damaged", "print only archives with findings, and the summary")
+    .option(
+      "--only-damaged",
+      "hide intact archives: print those with errors or warnings, unfinished conversions, and the summary",
+    )
     .option("--quiet", "print no results; the exit code tells what was found")
     .addOption(allowOption())
     .option("--json", "print JSON")
@@ -142,11 +145,11 @@ Examples:
         for await (const item of batch) {
           countItem(item, totals);
           if (item.kind === "outcome") await record?.add(withFiles(toJson(item.outcome), item.files));
-          if (options.quiet === true) continue;
+          if (options.quiet === true || (options.onlyDamaged === true && isIntact(item))) continue;
           if (json) {
             if (item.kind === "kept") continue;
             await context.out.text(`${printed++ === 0 ? "" : ","}\n${stringifyJson(itemJson(item))}`);
-          } else await printItem(item, options, context);
+          } else await printItem(item, context);
         }
       } finally {
         await record?.close();
@@ -190,7 +193,7 @@ export async function printReport(
     if (options.json === true) {
       const saved = outcome.advice === undefined ? {} : { salvage: { ...outcome.advice } };
       await context.out.text(`${index === 0 ? "" : ","}\n${stringifyJson({ ...line, ...saved })}`);
-    } else await printItem({ kind: "outcome", outcome }, {}, context);
+    } else await printItem({ kind: "outcome", outcome }, context);
   }
   await conclude(totals, options, context);
 }
@@ -217,11 +220,12 @@ const NOTHING: Totals = {
   ...{ chunks: 0, digests: 0, nbytes: 0, cbytes: 0, warnings: 0, same: 0, kept: 0, dialects: {}, codes: {} },
 };
 
-async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, context: Context): Promise<void> {
+async function printItem(item: BatchItem<Outcome>, context: Context): Promise<void> {
   if (item.kind === "kept") {
     const outcome = outcomeOf(item.line);
     if (isSound(outcome)) return;
-    const codes = codesOf(outcome).join(", ");
+    const { report } = outcome;
+    const codes = [...new Set(report?.findings.map(({ code }) => code) ?? codesOf(outcome))].join(", ");
     const found = `${codes === "" ? "" : `${codes}; `}the report has the findings of the earlier run`;
     await context.out.verdict(`${verdictOf(outcome)}  ${printable(outcome.path)}  ${found}`);
     return;
@@ -231,12 +235,10 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
     await context.out.verdict(`UNFINISHED  ${printable(item.path)}  ${text}`);
     return;
   }
-  if (item.kind === "same" && options.onlyDamaged === true) return;
   if (item.kind === "same") {
     await context.out.line(`SAME     ${printable(item.path)}  as ${printable(item.as)}`);
     return;
   }
-  if (options.onlyDamaged === true && isSound(item.outcome)) return;
   const [verdict = "", ...rest] = outcomeLines(item.outcome, context.out.columns);
   await context.out.verdict(verdict);
   for (const line of rest) await context.out.line(line);
@@ -244,8 +246,16 @@ async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, conte
   if (!isSound(item.outcome)) await context.out.flush();
 }
 
+/** True for what `--only-damaged` hides. */
+function isIntact(item: BatchItem<Outcome>): boolean {
+  return item.kind === "same" || (item.kind === "outcome" && isSound(item.outcome));
+}
+
 function isSound(outcome: Outcome): boolean {
-  return outcome.isUnfollowed === true || verdictOf(outcome).startsWith("ok");
+  return (
+    outcome.isUnfollowed === true ||
+    (verdictOf(outcome).startsWith("ok") && outcome.report?.findings.length === 0)
+  );
 }
 
 function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValue {

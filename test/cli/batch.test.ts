@@ -1,5 +1,6 @@
 /** Many archives, and parts of one: what a newcomer types first. */
 import {
+  appendFileSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -119,6 +120,26 @@ describe("verify", () => {
     expect(damaged.out).not.toContain("a.blp");
     expect(damaged.out).toContain("b.blp");
     expect(await runCli(["verify", tree, "--quiet"])).toMatchObject({ code: 3, out: "", err: "" });
+  });
+
+  test("--only-damaged hides what is intact, and shows what has only warnings", async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, "rows.bin"), Float64Array.from({ length: 1000 }, Math.sqrt));
+    const rows = ["--from", join(folder, "rows.bin"), "--dtype", "<f8", "--as", "carray"];
+    for (const name of ["intact", "longer"]) await runCli(["create", join(folder, name), ...rows]);
+    appendFileSync(join(folder, "longer/data/__0.blp"), "and more");
+    const { code, out } = await runCli(["verify", folder, "--only-damaged"]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^ok .*longer {2}carray.*\n {2}warning TRAILING: .*\n.*\n2 archives: 2 ok, /),
+    ]);
+    expect(out).not.toContain("intact");
+    const { archives } = (await json(folder, "--only-damaged")) as unknown as { archives: unknown[] };
+    expect(archives).toMatchObject([{ path: join(folder, "longer"), ok: true }]);
+    const report = join(temporaryFolder(), "verify.jsonl");
+    await runCli(["verify", folder, "--report", report]);
+    const kept = await runCli(["verify", folder, "--only-damaged", "--report", report, "--resume"]);
+    expect(kept.out).toMatch(/^ok .*longer {2}TRAILING; the report has the findings/);
   });
 
   test("continues from the report of a run that was killed while it wrote a line, and says what it kept", async () => {
