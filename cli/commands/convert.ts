@@ -171,6 +171,10 @@ export function addConvert(program: Command, context: Context): void {
         "compare an earlier conversion to DST with its source, value by value; write nothing",
       ).conflicts(["verify", "dryRun", "resume", "overwrite"]),
     )
+    .option(
+      "--break-lock",
+      "take DST from a conversion that has certainly died, on another host or in a container",
+    )
     .addOption(filesFromOption())
     .option("--jobs <n>", "for Zarr: archives to convert at the same time (default: 4)", parseCount)
     .option("--report <file>", "write the result of each archive to a file, as JSON")

@@ -39,6 +39,7 @@ export interface ConvertFlags
     | "verifyOnly"
     | "resume"
     | "overwrite"
+    | "breakLock"
     | "json"
   > {
   readonly to: ConvertFormat;
@@ -70,7 +71,7 @@ export interface ConvertFlags
 /** The library's options. Throws `BAD_ARGUMENT` for an invalid dtype. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
-  const { recode, verify, verifyOnly, resume, overwrite, jobs } = flags;
+  const { recode, verify, verifyOnly, resume, overwrite, breakLock, jobs } = flags;
   return {
     to,
     shardSize,
@@ -85,6 +86,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
     verifyOnly,
     resume,
     overwrite,
+    breakLock,
     jobs,
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     concat: flags.concat,

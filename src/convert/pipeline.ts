@@ -91,6 +91,8 @@ export interface ConvertOptions
   readonly resume?: boolean | undefined;
   /** Replaces the result of an earlier conversion. */
   readonly overwrite?: boolean | undefined;
+  /** Takes the place over from another conversion, which must have died. One on this host is found dead without it. */
+  readonly breakLock?: boolean | undefined;
   /** Reads the whole result back and compares it with the source, before it becomes visible. */
   readonly verify?: boolean | undefined;
   /**

@@ -37,7 +37,7 @@ import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** The options of {@link convert}. */
 const OPTIONS =
-  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify verifyOnly workerUrl";
+  "allow blosc breakLock chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify verifyOnly workerUrl";
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
@@ -248,6 +248,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
       return await orWithoutFolders(lock === undefined || isFile ? undefined : into, () =>
         repairIn(store, key, {
           ...rest,
+          breakLock,
           openPlace: options.openPlace ?? placeOpener({ allow }),
           ...(lock === undefined || isFile ? {} : { lock }),
           ...(target === undefined ? {} : { into: target }),

@@ -199,6 +199,12 @@ export interface Draft {
   discard(): Promise<void>;
 }
 
+/** How an object is claimed. */
+export interface ClaimOptions {
+  /** Takes the claim of another writer, which must have died. */
+  readonly breakLock?: boolean | undefined;
+}
+
 /** The members that writing needs. Members with `?` are capabilities that a store may lack. */
 export interface WritableStore extends ReadableStore {
   /** Writes an object atomically: a reader sees the old object or the new one, also after a crash. */
@@ -214,8 +220,11 @@ export interface WritableStore extends ReadableStore {
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
   /** Adds a second name for the same bytes; `CONFLICT` if `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;
-  /** Runs `work` while no other writer, in any process, has claimed the key; `CONFLICT` if one has. */
-  claim?<T>(key: string, work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` while no other writer, in any process, has claimed the key; `CONFLICT` if one has, with its process, host and time as
+   * `found`. With `breakLock`, takes the claim from it. Throws `STALE` after `work` if the claim was taken from this one meanwhile.
+   */
+  claim?<T>(key: string, work: () => Promise<T>, options?: ClaimOptions): Promise<T>;
   /** Writes into an existing object in place, extending it if needed. Not atomic. */
   writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
   /**

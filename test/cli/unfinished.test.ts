@@ -1,11 +1,12 @@
 /** Conversions that have not ended: `ls` and `verify` name them and say how to go on, and what they left counts as no archive. */
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { findReadables, findUnfinished, MemoryStore, type UnfinishedConversion } from "../../src/index.ts";
 import { convert, FileStore } from "../../src/node/index.ts";
 import type { ConvertFormat } from "../../src/zarr.ts";
+import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
@@ -122,4 +123,39 @@ it("a record that says nothing still names its destination", async () => {
     isMany: false,
     begun: [],
   });
+});
+
+/** The claim of a conversion: beside its destination, or in the folder of a Zarr array. */
+const CLAIM = ".superchunk-convert.0000000000000000.tmp";
+
+it.each([
+  ["claimed.npy", `.claimed.npy${CLAIM}`, "npy"],
+  ["claimed.zarr", `claimed.zarr/.${CLAIM}`, "zarr"],
+] as const)(
+  "%s of a conversion that was killed on another host is taken over on request",
+  async (name, claim, to) => {
+    await interrupt([at("from/a")], name, to);
+    const host = lockFromAfar(at(claim));
+    const argv = ["convert", at("from/a"), at(name), "--resume"];
+    const refused = await runCli(argv);
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      expect.stringMatching(
+        `${at(name)}: another conversion to this place is running: process 1 on ${host} since .*`,
+      ),
+    ]);
+    expect(refused.err).toContain("if it has certainly died, take its place over with --break-lock");
+    expect((await runCli([...argv, "--break-lock"])).code).toBe(0);
+    expect(existsSync(at(claim))).toBe(false);
+  },
+);
+
+it("a conversion whose place was taken over while it ran ends with CONFLICT, and leaves the other's claim", async () => {
+  const claim = at(`.taken.npy${CLAIM}`);
+  const onProgress = (): void => void lockFromAfar(claim);
+  await expect(convert(at("from/a"), at("taken.npy"), { to: "npy", onProgress })).rejects.toMatchObject({
+    code: "CONFLICT",
+    message: expect.stringMatching(/taken\.npy: another conversion to this place wrote this meanwhile/),
+  });
+  expect(existsSync(claim)).toBe(true);
 });

@@ -35,6 +35,7 @@ const OPEN: Names<OpenPathOptions> = {
 const CONVERT: Names<ConvertPathOptions> = {
   allow: 0,
   blosc: 0,
+  breakLock: 0,
   chunksPerShard: 0,
   columns: 0,
   concat: 0,

@@ -6,6 +6,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DeleteOptions, ObjectInfo, PutOptions, PutSource, WritableStore } from "../../store/types.ts";
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
 import { SCRATCH_KEY } from "../../write/bloscpack/chunk-spool.ts";
+import type { ConvertOptions } from "../pipeline.ts";
 import { type ConversionRecord, conflict, isMark } from "./destination.ts";
 
 /** What is claimed: the name of the destination with this ending. */
@@ -17,7 +18,12 @@ const MIXED =
  * Runs `work` while no other conversion to the place runs, in any process. Throws `CONFLICT` if one does. A store without claims only has
  * the record: the conversion that comes later takes it over, and {@link guardWrites} ends the earlier one.
  */
-export async function whileAlone<T>(store: WritableStore, place: string, work: () => Promise<T>): Promise<T> {
+export async function whileAlone<T>(
+  store: WritableStore,
+  place: string,
+  work: () => Promise<T>,
+  { breakLock }: Pick<ConvertOptions, "breakLock">,
+): Promise<T> {
   if (store.claim === undefined) return work();
   let hasBegun = false;
   // Beside a folder, which may be deleted; not of an object that is put, which may be claimed for that moment.
@@ -26,11 +32,15 @@ export async function whileAlone<T>(store: WritableStore, place: string, work: (
     hasBegun = true;
     return work();
   };
-  return store.claim(key, claimed).catch((error: unknown) => {
+  return store.claim(key, claimed, { breakLock }).catch((error: unknown) => {
+    if (!isSuperchunkError(error) || error.details.path !== store.describe(key)) throw error;
+    if (error.code === "STALE") throw conflict(store.describe(place), MIXED, "overwrite");
     // Otherwise a file may be in the way of its folder.
-    const isHeld = isSuperchunkError(error, "CONFLICT") && error.details.path === store.describe(key);
-    if (hasBegun || !isHeld) throw error;
-    const reason = `another conversion to this place is running; wait for its end, or choose another place (${error.summary})`;
+    if (hasBegun || error.code !== "CONFLICT") throw error;
+    const { host, pid, since } = (error.details.found ?? {}) as Readonly<Record<string, unknown>>;
+    const who =
+      host === undefined ? "" : `: process ${String(pid)} on ${String(host)} since ${String(since)}`;
+    const reason = `another conversion to this place is running${who}. Wait for its end, or choose another place; if it has certainly died, take its place over with {breakLock: true}`;
     throw conflict(store.describe(place), reason);
   });
 }

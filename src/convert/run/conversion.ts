@@ -154,7 +154,8 @@ export class Conversion {
     const { items, isTree } = this.#sources;
     // A source that cannot be planned must not cost what is at the destination.
     const only = isTree || items[0] === undefined ? undefined : await this.#plan(0, items[0]);
-    return whileAlone(this.#stored, this.#root, () => this.#convertAlone(isTaken, only, join));
+    const work = (): Promise<readonly string[]> => this.#convertAlone(isTaken, only, join);
+    return whileAlone(this.#stored, this.#root, work, this.#options);
   }
 
   async #convertAlone(

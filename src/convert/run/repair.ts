@@ -34,6 +34,8 @@ export interface RepairOptions extends LongOptions, GivenFacts {
   /** A place that is empty. Without it, an array of superchunks is repaired in place, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /** Takes the destination over from another repair, which must have died. */
+  readonly breakLock?: boolean | undefined;
   /** Opens the places outside the archive's folder that hold its superchunks. */
   readonly openPlace?: OpenPlace | undefined;
   /** Only reports what is wrong, and what would be lost (default false). */
@@ -146,7 +148,8 @@ export async function repairArray(
     const resume = stored !== undefined;
     const repair = choicesOf(options, holes.length > 0);
     const source = await survey.open(policy);
-    const asked = { to, signal, onProgress, verify: true, resume, repair };
+    const { breakLock } = options;
+    const asked = { to, signal, onProgress, verify: true, resume, breakLock, repair };
     await convert(source, into, asked).catch((error: unknown) => {
       // A repair replaces nothing, so it has no such option.
       if (!isSuperchunkError(error, "CONFLICT") || error.details.expected !== "overwrite") throw error;

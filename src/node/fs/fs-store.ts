@@ -34,7 +34,7 @@ import {
   writeFully,
   writeIntoFile,
 } from "./fs-write.ts";
-import { removeUnlessHeld, withLock } from "./lock.ts";
+import { type LockOptions, removeUnlessHeld, withLock } from "./lock.ts";
 
 /** Mark of the name under which a writer claims an object. Listings hide such names. */
 const CLAIM = "0".repeat(16);
@@ -79,10 +79,10 @@ export class FileStore extends FolderReader implements WritableStore {
     );
   }
 
-  async claim<T>(key: string, work: () => Promise<T>): Promise<T> {
+  async claim<T>(key: string, work: () => Promise<T>, options?: LockOptions): Promise<T> {
     const { folder, name } = splitKey(key);
     const parent = await this.folders.make(folder, true); // later puts find it, and sync only what is in it
-    return withLock(joinPath(parent, temporaryName(name, CLAIM)), this.describe(key), work);
+    return withLock(joinPath(parent, temporaryName(name, CLAIM)), this.describe(key), work, options);
   }
 
   /** Closes an object that is kept open for reading, before another thread replaces it. Windows refuses to replace open files. */

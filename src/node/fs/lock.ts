@@ -33,6 +33,8 @@ export interface LockHolder {
 /** A held lock. */
 export interface FileLock {
   readonly path: string;
+  /** False if it was broken. */
+  isHeld(): boolean;
   /** Releases it; not an error if it was broken. */
   release(): Promise<void>;
 }
@@ -82,22 +84,40 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
 const WAITS = 100;
 const WAIT_MS = 5;
 
-/** Runs `work` with a lock that others hold briefly. Throws `CONFLICT`, for the object `shown`, if one of them still holds it after a while. */
-export async function withLock<T>(path: string, shown: string, work: () => Promise<T>): Promise<T> {
+/**
+ * Runs `work` with a lock that others hold briefly. Throws `CONFLICT`, for the object `shown`, if one of them still holds it after a while,
+ * and `STALE` if another process has broken it meanwhile.
+ */
+export async function withLock<T>(
+  path: string,
+  shown: string,
+  work: () => Promise<T>,
+  options?: LockOptions,
+): Promise<T> {
   for (let waits = 0; ; waits++) {
+    let lock: FileLock;
     try {
-      const lock = await acquireLock(path);
-      return await work().finally(() => lock.release());
+      lock = await acquireLock(path, options);
     } catch (error) {
       if (!isSuperchunkError(error, "CONFLICT") || error.details.path !== path) throw error;
-      if (waits < WAITS) await delay(WAIT_MS);
-      else {
-        const reason = `another writer is changing it; if none is running, remove ${path}`;
-        throw new SuperchunkError("CONFLICT", reason, { path: shown, cause: error });
-      }
+      const { found } = error.details;
+      const reason = `another writer is changing it; if none is running, remove ${path}`;
+      if (waits >= WAITS) throw new SuperchunkError("CONFLICT", reason, { path: shown, found, cause: error });
+      await delay(WAIT_MS);
+      continue;
     }
+    let isOurs = false;
+    const result = await work().finally(async () => {
+      isOurs = lock.isHeld();
+      await lock.release();
+    });
+    if (!isOurs) throw new SuperchunkError("STALE", BROKEN, { path: shown, field: "lock" });
+    return result;
   }
 }
+
+const BROKEN =
+  "another process has taken the lock over meanwhile, and may have changed this too; look at it again";
 
 /**
  * Creates a folder and its parents, and makes their entries durable, which later commits below them rely on. Returns the
@@ -147,11 +167,12 @@ function inTheWay(path: string, isAbsent: boolean): unknown {
 }
 
 function heldLock(path: string, me: LockHolder): FileLock {
+  const isHeld = (): boolean => parseHolder(readText(path) ?? "")?.token === me.token;
   return {
     path,
+    isHeld,
     async release() {
-      const text = readText(path);
-      if (text !== undefined && parseHolder(text)?.token === me.token) fs.rmSync(path, { force: true });
+      if (isHeld()) fs.rmSync(path, { force: true });
     },
   };
 }
