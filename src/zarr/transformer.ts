@@ -88,7 +88,7 @@ export class ShardingTransformer {
         "BAD_ARGUMENT",
         `start is ${start}, and must be a whole number of bytes, 0 or more`,
         {
-          path: this.#store.describe(key),
+          path: this.#nameOf(key),
           field: "start",
           expected: "a whole number, 0 or more",
           found: start,
@@ -179,6 +179,11 @@ export class ShardingTransformer {
     return { keys: keys.sort(), prefixes: [...prefixes].sort() };
   }
 
+  /** The object that holds a value, for messages: chunks are in shards, and not stored under their keys. */
+  #nameOf(key: string): string {
+    return this.#store.describe(this.#keys.placeOf(key)?.shardKey ?? key);
+  }
+
   /** Other writers are not detected, so an index is only cached within one call. */
   #open(shardKey: string): Promise<KnownShard | undefined> {
     this.#cache.forget(shardKey);
@@ -196,7 +201,7 @@ export class ShardingTransformer {
       const entry = shard?.entries[slot];
       if (shard === undefined || entry === undefined) return undefined;
       const whole = { offset: 0, length: entry.nbytes };
-      const path = this.#store.describe(key);
+      const path = this.#store.describe(shardKey);
       const { offset, length } = range === undefined ? whole : resolveRange(range, entry.nbytes, path);
       if (length === 0) return new Uint8Array(0);
       const at = entry.offset + offset;
@@ -240,7 +245,7 @@ export class ShardingTransformer {
 
   #overwrite(key: string, old: Uint8Array | undefined, start: number, bytes: Uint8Array): Uint8Array {
     const value = allocate(Math.max(old?.length ?? 0, start + bytes.length), {
-      path: this.#store.describe(key),
+      path: this.#nameOf(key),
     });
     if (old !== undefined) value.set(old);
     value.set(bytes, start);
@@ -403,7 +408,9 @@ export async function createTransformerArray(
   spec: TransformerSpecification,
   settings: WriteSettings = {},
 ): Promise<WritableZarrArray> {
-  refuseFilters(spec.attributes ?? {}, store.describe(joinKey(base, documentKey(path, "array"))));
+  // The node: its document does not exist yet.
+  const name = store.describe(joinKey(base, path));
+  refuseFilters(spec.attributes ?? {}, name);
   const entryKey = joinKey(base, "zarr.json");
   const entry = await store.get(entryKey);
   if (entry === undefined)
@@ -415,7 +422,7 @@ export async function createTransformerArray(
   }
   const key = joinKey(base, documentKey(path, "array"));
   const document = transformerDocument(spec);
-  const model = parseTransformerArray(document, base, path, key, { name: store.describe(key) });
+  const model = parseTransformerArray(document, base, path, key, { name });
   await store.put(key, encodeTransformerJson(document), { ifAbsent: true });
   return new WritableZarrArray(store, model, settings);
 }

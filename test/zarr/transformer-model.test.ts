@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer.ts";
+import { createTransformerArray, ShardingTransformer } from "../../src/zarr/transformer.ts";
 import fc from "../property.ts";
 import { sweep } from "../scope.ts";
 
@@ -212,15 +212,24 @@ test("impossible ranges and places are refused, and never reach into the next ch
   });
   await store.set("a/c0", Uint8Array.of(1, 2));
   await store.set("a/c1", Uint8Array.of(3, 4));
+  await store.set("a/c3", Uint8Array.of(5, 6));
+  // Chunk 3 is in the second shard, and no object has its own key.
   for (const range of [
     { offset: -1, length: 1 },
     { offset: 0, length: -1 },
     { offset: Number.NaN, length: 1 },
     { suffixLength: -1 },
   ])
-    await expect(store.getPartialValues([["a/c1", range]])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+    await expect(store.getPartialValues([["a/c3", range]])).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      details: { path: "memory:a/c1" },
+    });
   await expect(store.setPartialValues([["a/c1", 2 ** 52, Uint8Array.of(1)]])).rejects.toMatchObject({
     code: "LIMIT",
+  });
+  await expect(store.setPartialValues([["a/c3", -1, Uint8Array.of(1)]])).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    details: { path: "memory:a/c1" },
   });
   expect(await store.get("a/c1")).toEqual(Uint8Array.of(3, 4));
 });
@@ -244,4 +253,14 @@ test.each([
     error = caught;
   }
   expect(error).toMatchObject({ code, details: { field } });
+});
+
+test("an array that cannot be made is named by its own path, not by that of its document", async () => {
+  const spec = { shape: [4], chunkShape: [2], dataType: "int32" } as never;
+  const create = (more: object) =>
+    createTransformerArray(new MemoryStore(), "", "g/a", { ...(spec as object), ...more } as never);
+  await expect(create({ attributes: { filters: [] } })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { path: "memory:g/a" },
+  });
 });
