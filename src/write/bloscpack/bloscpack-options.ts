@@ -72,6 +72,12 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
   readonly force?: boolean | undefined;
 }
 
+/** The names of {@link BloscpackOptions}. */
+export const OPTIONS =
+  "array checksum chunkSize clevel cname encoder force maxAppChunks metadata metadataOptions offsets onProgress reserve shuffle signal size stream typesize";
+/** The names of {@link BloscpackMetadataOptions}. */
+export const METADATA_OPTIONS = "checksum codec level maxMetaSize";
+
 /** Default chunk size of bloscpack, `1M`. */
 const DEFAULT_CHUNK_SIZE: number = 1 << 20;
 /** Largest input of Blosc. */

@@ -14,6 +14,7 @@ import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import { jsonBytes } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
+import { checkOptions } from "../../store/check-options.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { checkReserve, type Reserve, reserveOf } from "../layout/settings.ts";
@@ -25,6 +26,8 @@ import {
   type Chunking,
   checkChecksum,
   cutBytes,
+  METADATA_OPTIONS,
+  OPTIONS,
   settleChunkSize,
   settleCompression,
   settleCount,
@@ -57,6 +60,7 @@ export async function compressBytes(
   key: string,
   options: BloscpackOptions = {},
 ): Promise<BloscpackResult> {
+  checkNames(options);
   if (options.array !== undefined)
     return compressArray({ ...options.array, data: source }, store, key, { ...options, array: undefined });
   const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
@@ -82,10 +86,16 @@ export function packBytes(
   scratch: Scratch,
   options: BloscpackOptions = {},
 ): AsyncIterable<Uint8Array> {
+  checkNames(options);
   if (options.array !== undefined)
     return packPieces(packingOf({ ...options.array, data: source }, options), scratch, options, {});
   const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
   return packPieces({ source, size, itemSize: undefined, metadata: options.metadata }, scratch, options, {});
+}
+
+function checkNames(options: BloscpackOptions): void {
+  checkOptions(options, OPTIONS);
+  if (options.metadataOptions !== undefined) checkOptions(options.metadataOptions, METADATA_OPTIONS);
 }
 
 interface Packing {

@@ -208,6 +208,26 @@ describe("compress", () => {
     expect(await store.stat("a.blp")).toBeUndefined();
   });
 
+  it.each([
+    ["chunksize", { chunksize: 100 }, "did you mean chunkSize?"],
+    ["codec", { codec: "lz4" }, "did you mean cname?"],
+    ["complevel", { complevel: 3 }, "did you mean clevel?"],
+    ["overwrite", { overwrite: true }, "expected array, checksum, "],
+    ["maxMeta", { metadataOptions: { maxMeta: 3 } }, "did you mean maxMetaSize?"],
+  ])("the unknown option %s is refused before anything is written", async (field, options, advice) => {
+    const store = new MemoryStore();
+    const wrong = options as never;
+    for (const call of [
+      () => compressBytes(numbered(10), store, "a.blp", wrong),
+      async () => packBytes(numbered(10), scratchBeside(store, "a.blp"), wrong),
+    ]) {
+      const error = await rejectionOf(call());
+      expect([error.code, error.details.field]).toEqual(["BAD_ARGUMENT", field]);
+      expect(error.message).toContain(advice);
+    }
+    expect(await store.stat("a.blp")).toBeUndefined();
+  });
+
   it("an abort ends a compression into many small chunks, and leaves nothing", async () => {
     const store = new MemoryStore();
     const options = { chunkSize: 1, typesize: 1, signal: AbortSignal.timeout(100) };
