@@ -113,7 +113,8 @@ async function publish(
   await closing(store, async () => {
     if (!force && (await store.stat(key)) !== undefined)
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
-    await store.put(key, contents(archive, out, long), { ifAbsent: !force, signal: long.signal });
+    const size = archive.nbytes;
+    await store.put(key, contents(archive, out, long), { ifAbsent: !force, size, signal: long.signal });
   });
 }
 

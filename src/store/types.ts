@@ -186,6 +186,8 @@ export interface PutOptions extends DeleteOptions {
   readonly ifAbsent?: boolean;
   /** Durable when resolved (default true, if the store supports it). */
   readonly durable?: boolean;
+  /** Bytes that the object will have at least, if known. A store that has no room for them fails with `LIMIT` before it writes. */
+  readonly size?: number | undefined;
 }
 
 /** Bytes to put: at once, in a list, or piece by piece. A producer of pieces may reuse one once the next is requested. */

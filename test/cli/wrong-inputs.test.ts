@@ -250,3 +250,25 @@ it("each wrong option is refused with what was expected, and nothing is made", a
   }
   expect(readdirSync(folder, { recursive: true }).sort()).toEqual(before);
 });
+
+it("a file larger than the free room of its disk is refused at once, with its size; a pipe takes any", async () => {
+  const sparse = await create(at("sparse"), {
+    format: "zarr",
+    shape: [1e13],
+    chunkShape: [1e6],
+    dtype: "float64",
+  });
+  await sparse.close();
+  for (const argv of [
+    ["convert", at("sparse"), at("out.npy")],
+    ["decompress", at("sparse"), at("out.raw")],
+  ]) {
+    const { code, err } = await runCli(argv);
+    const text =
+      /out\.\w+: this file would have 80000000000\d+ bytes \(72\.8 TiB\), but the disk has .* free/;
+    expect([argv, code, err]).toEqual([argv, 1, expect.stringMatching(text)]);
+  }
+  expect(readdirSync(folder).sort()).toEqual(["array", "sparse"]);
+  const { code } = await runCli(["cat", at("sparse"), "--format", "npy", "--slice", "0:3"]);
+  expect(code).toBe(0);
+});

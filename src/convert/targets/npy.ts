@@ -16,11 +16,13 @@ export const NPY: ColumnFormat = {
     const column = at(columns, 0);
     const { signal, overwrite } = context.options;
     noteLost(context, column, { name: ".npy", holdsAttributes: false });
+    const header = encodeNpyHeader(column.dtype, column.shape);
+    const size = header.length + column.nbytes;
     async function* pieces(): AsyncGenerator<Uint8Array> {
-      yield encodeNpyHeader(column.dtype, column.shape);
+      yield header;
       yield* context.watch(column.stream({ signal }));
     }
-    await context.store.put(key, pieces(), { ifAbsent: overwrite !== true, signal });
+    await context.store.put(key, pieces(), { ifAbsent: overwrite !== true, size, signal });
   },
 
   async *read({ key, columns }, store, signal) {

@@ -9,9 +9,11 @@ import * as fs from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { formatBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
+import type { PutOptions } from "../../store/types.ts";
 import { explainError, isAbsence, lstat, systemCode } from "./fs-handles.ts";
 
 /** Most folders to remember; then all are forgotten. */
@@ -418,4 +420,37 @@ function lost(
     `${what}. What was written since the last flush may be lost, though it can still be read: the system reports this only once. Check the disk, mount it again, open the data again, run "superchunk verify", and write what was not flushed again`,
     { ...(path === undefined ? {} : { path }), field: FIELD, found, cause },
   );
+}
+
+/** Bytes of a file from which the free room is looked at. */
+const WORTH_A_LOOK = 64 << 20;
+
+/**
+ * Throws the reason of an abort, or `LIMIT` if the disk has no room for a file of that size: an array without chunks may be a file that
+ * takes years to write.
+ */
+export async function assertMayBegin(
+  path: string,
+  { signal, size = 0 }: Pick<PutOptions, "signal" | "size">,
+): Promise<void> {
+  signal?.throwIfAborted();
+  const free = size < WORTH_A_LOOK ? undefined : await freeBytesAt(dirname(path));
+  if (free === undefined || size <= free) return;
+  throw new SuperchunkError(
+    "LIMIT",
+    `this file would have ${size} bytes (${formatBytes(size)}), but the disk has ${formatBytes(free)} free. Choose another disk, a part of the values, or a format that compresses them, such as Zarr`,
+    { path, field: "size", expected: free, found: size },
+  );
+}
+
+/** The free bytes of the file system where a folder is, or will be; undefined if that does not say. */
+async function freeBytesAt(folder: string): Promise<number | undefined> {
+  try {
+    const { blocks, bavail, bsize } = await fs.promises.statfs(folder);
+    // Some file systems over a network report nothing.
+    return blocks === 0 ? undefined : bavail * bsize;
+  } catch (error) {
+    const above = dirname(folder);
+    return isAbsence(error) && above !== folder ? freeBytesAt(above) : undefined;
+  }
 }

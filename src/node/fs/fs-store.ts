@@ -19,7 +19,7 @@ import type {
   StoreOptions,
   WritableStore,
 } from "../../store/types.ts";
-import { joinPath, renameWhenFree, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
+import { assertMayBegin, joinPath, renameWhenFree, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
 import { copyPlain, isAbsence, isHandleShortage, lstat, openPlain, systemCode } from "./fs-handles.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import {
@@ -215,7 +215,7 @@ export class FileStore extends FolderReader implements WritableStore {
 
   async #draft(key: string, options: PutOptions, write: Publication["write"]): Promise<Draft> {
     this.checkKey(key);
-    options.signal?.throwIfAborted();
+    await assertMayBegin(this.describe(key), options);
     const { durable = true, ifAbsent = false, ifVersion, signal } = options;
     const { folder, name } = splitKey(key);
     let hasBegun = false;
