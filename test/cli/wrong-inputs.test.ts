@@ -1,6 +1,16 @@
 /** Inputs and paths of the wrong kind: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { create } from "../../src/node/index.ts";
@@ -271,4 +281,24 @@ it("a file larger than the free room of its disk is refused at once, with its si
   expect(readdirSync(folder).sort()).toEqual(["array", "sparse"]);
   const { code } = await runCli(["cat", at("sparse"), "--format", "npy", "--slice", "0:3"]);
   expect(code).toBe(0);
+});
+
+it("the name of a file that holds one array is refused for several archives, and is that file for the only one", async () => {
+  cpSync(at("array"), at("many/a"), { recursive: true });
+  for (const [ending, format] of [
+    ["npy", "npy"],
+    ["blp", "bloscpack"],
+    ["b2nd", "b2nd"],
+  ]) {
+    const only = await runCli(["convert", at("many"), at(`only.${ending}`)]);
+    expect([only.code, statSync(at(`only.${ending}`)).isFile()]).toEqual([0, true]);
+    const { code, err } = await runCli(["convert", at("many"), at("array"), at(`x.${ending}`)]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining(
+        `there are 2 archives, and a file .${ending} holds one array: convert one of them, or name a folder, without .${ending}, and the format, --to ${format}`,
+      ),
+    ]);
+    expect(existsSync(at(`x.${ending}`))).toBe(false);
+  }
 });

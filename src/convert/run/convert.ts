@@ -242,10 +242,22 @@ export async function sourcesOf(
 ): Promise<SourceList> {
   const sources = await findSources(source, target, options);
   const [item, ...others] = sources.items;
-  const isFile = target.ending !== undefined && destination.endsWith(target.ending);
-  if (!isFile || item?.found?.isZarr !== true || others.length > 0) return sources;
+  const { ending, format } = target;
+  if (ending === undefined || !destination.endsWith(ending) || item === undefined) return sources;
+  const holdsOne = ONE_ARRAY.includes(format);
+  if (others.length > 0 && holdsOne)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `there are ${sources.items.length} archives, and a file ${ending} holds one array: convert one of them, or name a folder, without ${ending}, and the format, {to: "${format}"}`,
+      { path: sources.names.join(", "), field: "destination", found: destination },
+    );
+  const isOnly = others.length === 0 && (holdsOne || item.found?.isZarr === true);
+  if (!isOnly) return sources;
   return { ...sources, items: [{ ...item, node: "" }], isTree: false };
 }
+
+/** Formats whose files hold one array. A folder of the others may have the name of a file, as other programs write it. */
+const ONE_ARRAY: readonly ConvertFormat[] = ["npy", "bloscpack", "b2nd"];
 
 async function findSources(
   source: ConvertSource,
