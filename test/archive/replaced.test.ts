@@ -92,6 +92,22 @@ describe.each(CASES)("$to of columns $columns", ({ to, columns }) => {
   });
 });
 
+it.each([
+  ["bloscpack", []],
+  ["bcolz", []],
+  ["bcolz", ["x", "y"]],
+] as const)(
+  "%s of columns %o that was replaced since it was opened is STALE for verify",
+  async (to, columns) => {
+    const [one, other] = [
+      await objectsOf(await make(1, to, columns)),
+      await objectsOf(await make(5, to, columns)),
+    ];
+    const { error } = await verifyReplaced(one, other, 0);
+    expect(error).toMatchObject({ code: "STALE" });
+  },
+);
+
 describe.each(["bcolz", "zarr"] as const)("%s in a store that refuses other versions", (to) => {
   it("takes one more request to notice that another took its place", async () => {
     const [one, other] = [await objectsOf(await make(1, to, [])), await objectsOf(await make(5, to, []))];

@@ -46,13 +46,17 @@ export async function openArrayFolder(
     return openLiveArray(store, path, found, options);
   }
   const folder = readFolder(store, path, found, options, column?.rows);
+  // An append leaves it as it is.
+  const key = joinKey(path, "meta/storage");
+  // Where that costs a request, a replacement since the opening is only noticed by its contents.
+  const isCostly = store.pinsVersions === true || store.readsToStat === true;
+  const version = isCostly ? undefined : (await store.stat(key, options))?.version;
   const { layout, attrs, attrsKey, groups } = await findLayout(folder, options, column !== undefined);
   const face: ArrayFace = {
     dialect: layout === "carray" ? "carray" : "blz-superchunk",
     attrs,
-    metadataKeys: [joinKey(path, "meta/sizes"), joinKey(path, "meta/storage"), attrsKey],
-    // An append leaves it as it is.
-    identity: { key: joinKey(path, "meta/storage") },
+    metadataKeys: [joinKey(path, "meta/sizes"), key, attrsKey],
+    identity: version === undefined ? { key } : { key, version },
     sequence: (dataFolder, rowBytes) => {
       const nbytes = at(folder.shape, 0) * rowBytes;
       const chunkBytes = folder.chunklen * rowBytes;
