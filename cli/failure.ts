@@ -4,6 +4,7 @@
  * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 and 143 interrupted. @see FORMAT.md [FX-01]
  */
 
+import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { CommanderError } from "commander";
 import { type ErrorCode, type ErrorDetails, SuperchunkError } from "../src/index.ts";
@@ -111,6 +112,30 @@ export function messageAt(path: string, { message }: SuperchunkError): string {
     (each) => text.startsWith(each) && /^(: |\/)/.test(text.slice(each.length)),
   );
   return root === undefined ? text : text.slice(root.length).replace(/^(: |\/)/, "");
+}
+
+/**
+ * The text with the real path at its beginning replaced by the typed one. Links in a typed path are followed before a file is opened, so
+ * that its errors name what the user did not type.
+ */
+export function asTyped(typed: string, text: string): string {
+  let real: string;
+  try {
+    real = realpathSync.native(typed);
+  } catch {
+    return text; // an address, or nothing
+  }
+  const isThere = text.startsWith(real) && /^(?:$|: |\/)/.test(text.slice(real.length));
+  return isThere ? resolve(typed) + text.slice(real.length) : text;
+}
+
+/** The error of the archive at a typed path, with its path as {@link asTyped}. */
+export function errorAsTyped(typed: string, error: SuperchunkError): SuperchunkError {
+  const { path } = error.details;
+  const shown = path === undefined ? undefined : asTyped(typed, path);
+  return shown === path
+    ? error
+    : new SuperchunkError(error.code, error.summary, { ...error.details, path: shown ?? "" });
 }
 
 /** A value as JSON can hold it. */

@@ -4,7 +4,7 @@ import { Command, CommanderError } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../src/index.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
-import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
+import { EXIT, errorAsTyped, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 import { readVersion } from "./version.ts";
@@ -45,7 +45,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 function placed(error: unknown, { subject }: Context): unknown {
   if (!(error instanceof SuperchunkError) || error.code === "BAD_ARGUMENT" || subject === undefined)
     return error;
-  return error.details.path === undefined ? error.at({ path: subject }) : error;
+  return error.details.path === undefined ? error.at({ path: subject }) : errorAsTyped(subject, error);
 }
 
 /** For `help` with an unknown command: the word alone, so that the answer suggests the command that was meant. */

@@ -25,6 +25,7 @@ import {
 import type { Context, Switches } from "../context.ts";
 import {
   EXIT,
+  errorAsTyped,
   exitCodeOf,
   inCommandWords,
   messageAt,
@@ -43,7 +44,7 @@ import {
   unfollowedText,
 } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
-import { findingLines } from "../output/archive-text.ts";
+import { findingAsTyped, findingLines } from "../output/archive-text.ts";
 import { foldLine } from "../output/layout.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
@@ -325,10 +326,11 @@ async function verifyOne(
   const { dialect, report, linked, error } = elsewhere ?? (await verifyHere(named, alone, context));
   if (error !== undefined) {
     const unfollowed = where !== undefined && isUnfollowed(error, where);
-    return { path, dialect, report: undefined, error, isUnfollowed: unfollowed };
+    return { path, dialect, report: undefined, error: errorAsTyped(path, error), isUnfollowed: unfollowed };
   }
   const whole = report === undefined || linked === undefined ? report : withLink(report, linked);
-  return { path, dialect, report: whole, error: undefined };
+  const findings = whole?.findings.map((each) => findingAsTyped(path, each));
+  return { path, dialect, report: whole && { ...whole, findings: findings ?? [] }, error: undefined };
 }
 
 type Verified = Omit<VerifiedArchive, "dialect"> & { readonly dialect?: string };

@@ -8,7 +8,7 @@ import {
   type SuperchunkError,
   stringifyJson,
 } from "../../src/index.ts";
-import { messageAt, stateOf } from "../failure.ts";
+import { asTyped, messageAt, stateOf } from "../failure.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { scaleTexts, sparkline } from "../values/plot.ts";
@@ -183,4 +183,12 @@ function findingLine({ severity, code, message, path, chunk }: Finding): string 
   ].join(": ");
   const text = place === "" || message.startsWith(place) ? message : `${place}: ${message}`;
   return `  ${severity} ${code}: ${printable(text)}`;
+}
+
+/** The finding with the path as it was typed, also if that is a link. */
+export function findingAsTyped(typed: string, finding: Finding): Finding {
+  const message = asTyped(typed, finding.message);
+  return finding.path === undefined
+    ? { ...finding, message }
+    : { ...finding, message, path: asTyped(typed, finding.path) };
 }

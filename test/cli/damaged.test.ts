@@ -1,5 +1,5 @@
 /** `--damaged` of the commands that read: whole chunks are output, others are listed, and the exit code says so. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -151,6 +151,22 @@ it("a conversion of many says once how to convert and save the damaged ones", as
   const [, own = ""] = /superchunk convert (\S+ \S+ --to zarr --damaged fill)/.exec(files.err) ?? [];
   expect((await runCli(["convert", ...own.split(" ")])).code).toBe(3);
   expect((await runCli(["info", at("files.zarr/rows.blp")])).out).toContain("zarr3");
+});
+
+it("an archive is named by the link that was typed, and not by what the link leads to", async () => {
+  symlinkSync(at("rows.blp"), at("linked.blp"));
+  symlinkSync(at("blz"), at("linked"));
+  for (const [name, inside] of [
+    ["linked.blp", ""],
+    ["linked", "/data/__1__.bin"],
+  ] as const) {
+    const json = JSON.parse((await runCli(["verify", at(name), "--json"])).out);
+    expect(json.archives[0].findings[0].path).toBe(`${at(name)}${inside}`);
+    for (const argv of [["verify"], ["cat"], ["convert"]]) {
+      const { out, err } = await runCli([...argv, at(name), ...(argv[0] === "convert" ? [at("l.npy")] : [])]);
+      expect(out + err).toContain(`${at(name)}${inside}: chunk 2: `);
+    }
+  }
 });
 
 it("nothing is reported for a whole archive, and the exit code is 0", async () => {
