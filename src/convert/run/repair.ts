@@ -34,7 +34,7 @@ export interface RepairOptions extends LongOptions, GivenFacts {
   /** A place that is empty. Without it, an array of superchunks is repaired in place, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;
-  /** Takes the destination over from another repair, which must have died. */
+  /** Takes the lock of the array, or the destination, from another writer, which must have died. */
   readonly breakLock?: boolean | undefined;
   /** Opens the places outside the archive's folder that hold its superchunks. */
   readonly openPlace?: OpenPlace | undefined;
