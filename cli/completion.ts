@@ -1,5 +1,6 @@
 /** `superchunk completion`: prints what a shell needs to complete commands and options. */
-import { Argument, type Command, type Option } from "commander";
+import { Argument, type Command as BaseCommand, type Option } from "commander";
+import type { Command } from "./command.ts";
 import type { Context } from "./context.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -10,21 +11,18 @@ export function addCompletion(program: Command, context: Context): void {
     .command("completion")
     .description("print a completion script for a shell: commands, options and their values")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 For bash and zsh, put the line into ~/.bashrc or ~/.zshrc (after compinit):
   eval "$(superchunk completion bash)"
   source <(superchunk completion zsh)
 
 Examples:
-  superchunk completion fish > superchunk.fish`,
-    )
+  superchunk completion fish > superchunk.fish`)
     // All commands have been added by then.
     .action((shell: Shell) => context.out.text(SCRIPTS[shell](program.commands)));
 }
 
-const SCRIPTS: Readonly<Record<Shell, (commands: readonly Command[]) => string>> = {
+const SCRIPTS: Readonly<Record<Shell, (commands: readonly BaseCommand[]) => string>> = {
   bash: bashScript,
   zsh: zshScript,
   fish: fishScript,
@@ -36,7 +34,7 @@ const typed = ({ long, short }: Option): string => long ?? short ?? "";
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Words of the first argument: those that a command takes, and for `help` all commands. */
-const firstWords = (commands: readonly Command[]): (readonly [command: string, words: string])[] => [
+const firstWords = (commands: readonly BaseCommand[]): (readonly [command: string, words: string])[] => [
   ["help", commands.map((each) => each.name()).join(" ")],
   ...commands.flatMap((each) => {
     const words = each.registeredArguments[0]?.argChoices;
@@ -44,7 +42,7 @@ const firstWords = (commands: readonly Command[]): (readonly [command: string, w
   }),
 ];
 
-function bashScript(commands: readonly Command[]): string {
+function bashScript(commands: readonly BaseCommand[]): string {
   const options = commands.map(
     (each) => `    ${each.name()}) words="${each.options.map(typed).join(" ")} --help" ;;`,
   );
@@ -76,7 +74,7 @@ complete -o filenames -F _superchunk superchunk
 `;
 }
 
-function zshScript(commands: readonly Command[]): string {
+function zshScript(commands: readonly BaseCommand[]): string {
   // Colons and brackets would end the description.
   const described = (text: string): string => text.replaceAll(/[[\]:]/g, " ");
   const names = commands.map(
@@ -112,7 +110,7 @@ compdef _superchunk superchunk
 `;
 }
 
-function fishScript(commands: readonly Command[]): string {
+function fishScript(commands: readonly BaseCommand[]): string {
   const lines = commands.flatMap((each) => [
     `complete -c superchunk -n __fish_use_subcommand -a ${each.name()} -d ${quoted(each.description())}`,
     ...each.options.map((option) => {

@@ -1,7 +1,8 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { existsSync } from "node:fs";
-import { Command, CommanderError } from "commander";
+import { CommanderError } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../src/index.ts";
+import { Command } from "./command.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, errorAsTyped, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
@@ -125,7 +126,7 @@ async function buildProgram(context: Context, argv: readonly string[]): Promise<
     )
     .option("--debug", "print the stack trace of an error")
     .version(readVersion(), "-V, --version", "print the version")
-    .addHelpText("after", EXIT_CODES)
+    .notes(EXIT_CODES)
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void context.out.text(text),

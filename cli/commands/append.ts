@@ -1,6 +1,6 @@
 /** `superchunk append`: appends bytes or rows to a Bloscpack file, an array or a table. */
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   type ArrayArchive,
   isSuperchunkError,
@@ -12,11 +12,12 @@ import { open, type PublishPolicy, type StreamCarrier } from "../../src/node/ind
 import { appendToFile, type FileFlags, lengthOf } from "../actions/append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
-import { allowOption, closing, findAt } from "../input/opening.ts";
+import { closing, findAt } from "../input/opening.ts";
 import { drawnRows, openAppendedRows, openTableRows, printCarried } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 
@@ -60,11 +61,8 @@ export function addAppend(program: Command, context: Context): void {
       integerOf(1, 315_360_000),
     )
     .option("--json", "print JSON")
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
-    .addHelpText(
-      "after",
-      `
+    .addLockOptions()
+    .notes(`
 The compression options are for Bloscpack files; arrays store their own.
 
 Examples:
@@ -75,8 +73,7 @@ Examples:
   sensor | superchunk append samples - --shared --publish 5
   superchunk append prices.bcolz today.npy
   superchunk append trades.bcolz id=ids.npy price=prices.npy
-  superchunk append trades.bcolz trades.csv`,
-    );
+  superchunk append trades.bcolz trades.csv`);
   addBloscOptions(command, "that of the file").action(
     async (path: string, inputs: string[], flags: FileFlags & FolderFlags) => {
       await append(path, inputs, flags, context);

@@ -1,11 +1,11 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 
-import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/array-options.ts";
-import { allowOption, closing, openPath } from "../input/opening.ts";
+import { closing, openPath } from "../input/opening.ts";
 import { collectText } from "../input/units.ts";
 
 interface AttrsFlags extends Switches<"breakLock" | "json"> {
@@ -26,16 +26,12 @@ export function addAttrs(program: Command, context: Context): void {
       collectAttribute,
     )
     .option("--remove <name>", "remove an attribute; may be repeated", collectText)
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "for a change: print what was done, and the attributes after it")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk attrs prices.bcolz
-  superchunk attrs prices.bcolz --set currency=EUR --set scale=0.01 --remove draft`,
-    )
+  superchunk attrs prices.bcolz --set currency=EUR --set scale=0.01 --remove draft`)
     .action((path: string, flags: AttrsFlags) => run(path, flags, context));
 }
 

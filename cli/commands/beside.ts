@@ -1,9 +1,10 @@
 /** Commands that write derived data beside the data: `superchunk index` bounds of chunks, `superchunk consolidate` metadata. */
-import type { Command } from "commander";
+
 import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context } from "../context.ts";
-import { allowOption, closing } from "../input/opening.ts";
+import { closing } from "../input/opening.ts";
 import { collectText, formatPlural } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
@@ -16,15 +17,12 @@ export function addConsolidate(program: Command, context: Context): void {
     )
     .argument("<group>", "folder, or s3://BUCKET/PREFIX")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Groups below it that have consolidated metadata are updated too, and groups
 that are missing above other nodes are created.
 
 Example:
-  superchunk consolidate bundles.zarr`,
-    )
+  superchunk consolidate bundles.zarr`)
     .action(async (group: string, flags: { readonly json?: boolean }) => {
       const { nodes, changed, made } = await consolidate(group, { signal: context.signal });
       if (flags.json === true) return context.json({ path: group, nodes, changed, made });
@@ -52,19 +50,16 @@ export function addIndex(program: Command, context: Context): void {
       "only this column; may be repeated (default: all that can be compared)",
       collectText,
     )
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 The index is one file, superchunk-index. It is used for a chunk only while the
 chunk's file is unchanged. Later data are read as usual; run "index" again to
 add them, which reads only those. To remove the index, delete the file.
 
 Examples:
   superchunk index daily_equities.bcolz
-  superchunk cat daily_equities.bcolz --where "close > 100000"`,
-    )
+  superchunk cat daily_equities.bcolz --where "close > 100000"`)
     .action(async (paths: readonly string[], flags: IndexFlags) => {
       const reports: (IndexReport & { readonly index: string })[] = [];
       for (const path of paths) {

@@ -1,5 +1,5 @@
 /** `superchunk cat`: prints the values of an archive. */
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   type BytesArchive,
   type DamageReport,
@@ -15,10 +15,11 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
-import { allowOption, closing, columnNamesOf, noColumns, openPath, type Subject } from "../input/opening.ts";
+import { closing, columnNamesOf, noColumns, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { collectText, parseCount } from "../input/units.ts";
 import { conditionOf, parseWhere, type Where } from "../input/where-text.ts";
@@ -87,12 +88,10 @@ export function addCat(program: Command, context: Context): void {
         "plot numbers in the terminal instead: all rows, from the minimum to the maximum, one plot per column",
       ).conflicts(["format", "all"]),
     )
-    .addOption(allowOption())
+    .addAllowOption()
     .addOption(damagedOption())
     .option("--all", "do not shorten long arrays on a terminal")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk cat prices.blp --slice 0:10,3
   superchunk cat daily_equities.bcolz --format csv > bars.csv
@@ -104,8 +103,7 @@ Examples:
   superchunk cat daily_equities.bcolz --format arrow --where "volume > 0" > bars.arrows
   superchunk cat daily_equities.bcolz --format parquet --where "day >= 2015-01-01" > some.parquet
   superchunk cat bundle.zarr/close --slice -5:
-  superchunk cat notes.txt.blp | less`,
-    )
+  superchunk cat notes.txt.blp | less`)
     .action(async (path: string, options: CatOptions) => {
       const reports: DamageReport[] = [];
       const archive = await openPath(path, {

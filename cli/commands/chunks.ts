@@ -1,5 +1,5 @@
 /** `superchunk chunks`: lists the place and compression of every chunk of an archive. */
-import type { Command } from "commander";
+
 import {
   type AbsentChunk,
   type BytesArchive,
@@ -8,9 +8,10 @@ import {
   type ReadableChunk,
   SuperchunkError,
 } from "../../src/index.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
-import { allowOption, columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
+import { columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
 import { archivesUnder, unfinishedText } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
@@ -36,17 +37,14 @@ export function addChunks(program: Command, context: Context): void {
       "--map",
       "print instead one character per chunk, dark if it compressed little; damaged chunks are marked",
     )
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--json", "print a JSON array, one chunk per line")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk chunks prices.blp
   superchunk chunks daily_equities.bcolz --column close --json
   superchunk chunks daily_equities.bcolz --column volume --map
-  superchunk chunks bundle.zarr --missing`,
-    )
+  superchunk chunks bundle.zarr --missing`)
     .action(async (path: string, options: ChunksOptions) => {
       if (options.map === true && (options.json === true || options.missing === true))
         throw wrongUse("map", "--map is for people: give it without --json and --missing");

@@ -1,6 +1,6 @@
 /** `superchunk columns`: lists the columns of a table or an array of a nested dtype; adds, renames and deletes them. */
 
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import {
   type Archive,
   type ArrayArchive,
@@ -12,11 +12,12 @@ import {
 import { type Editable, openArchive } from "../../src/node/index.ts";
 import { rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseDTypeText, parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
-import { allowOption, closing, columnNamesOf } from "../input/opening.ts";
+import { closing, columnNamesOf } from "../input/opening.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
@@ -48,12 +49,9 @@ export function addColumns(program: Command, context: Context): void {
     )
     .option("--dtype <dtype>", "dtype of columns added without a .npy file", parseDTypeText)
     .option("--dflt <json>", "default value of added columns (default: 0, empty, NaT)", parseValue)
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Changes are made one by one, in the order in which you give them, each as a
 whole or not at all. If the array is also a Zarr group, its view is updated
 right after; readers of a column that was deleted get an error.
@@ -61,8 +59,7 @@ right after; readers of a column that was deleted get an error.
 Examples:
   superchunk columns trades.bcolz
   superchunk columns trades.bcolz --add volume=volume.npy --delete note
-  superchunk columns trades --rename prize=price --add flag --dtype bool`,
-    )
+  superchunk columns trades --rename prize=price --add flag --dtype bool`)
     .action((path: string, flags: ColumnsFlags) => columns(path, changes, flags, context));
 }
 

@@ -1,13 +1,13 @@
 /** `superchunk compact`: restores the plain layout of an array, with other settings on request. */
 
-import type { Command } from "commander";
 import type { ChunkSettings, CompactPlan, LongOptions, MoveChoice } from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
 import { movedText, moveTo, openRoot, withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addCutOptions, type CutFlags, cutSettings, parseAge } from "../input/array-options.ts";
-import { allowOption, closing } from "../input/opening.ts";
+import { closing } from "../input/opening.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -30,12 +30,9 @@ export function addCompact(program: Command, context: Context): void {
     )
     .option("--to <place>", "with --move-older-than: the place (default: the last one)")
     .option("--dry-run", "show how much would be written; change nothing")
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Without new settings, compressed chunks are copied, and only superchunks that
 are in pieces or were changed are written. With new settings, everything is
 rewritten, the shards of an array that is also a Zarr array (create --zarr) too.
@@ -46,8 +43,7 @@ Examples:
   superchunk compact prices --dry-run
   superchunk compact prices
   superchunk compact prices --codec zstd --clevel 9 --chunklen 65536
-  superchunk compact ticks --move-older-than 100 --to cold --allow /data/ticks`,
-    );
+  superchunk compact ticks --move-older-than 100 --to cold --allow /data/ticks`);
   const kept = "as it is";
   addCutOptions(command, {
     chunklen: kept,

@@ -1,4 +1,4 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   type BloscpackOptions,
   type BloscpackResult,
@@ -11,6 +11,7 @@ import {
 } from "../../src/index.ts";
 import { locateTarget, threadsOf } from "../../src/node/index.ts";
 import { readMetadata } from "../actions/append-file.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import {
   addBloscOptions,
@@ -76,9 +77,7 @@ export function addCompress(program: Command, context: Context): void {
     )
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
     .option("-f, --force", "replace OUT if it exists")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk compress notes.txt
   superchunk compress prices.npy prices.blp --codec lz4 --checksum crc32
@@ -86,8 +85,7 @@ Examples:
   sensor | superchunk compress - - --stream | ssh host "cat > samples.blp"
 
 Bloscpack 0.16 reads a file that was streamed from stdin as empty, because its
-header does not say how many chunks there are. superchunk reads it.`,
-    );
+header does not say how many chunks there are. superchunk reads it.`);
   addBloscOptions(command, "8, or the item size of an array").action(
     (file: string, out: string | undefined, flags: CompressFlags) =>
       compress(file, out ?? (file === "-" ? "-" : `${file}.blp`), flags, context),

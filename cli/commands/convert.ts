@@ -2,15 +2,15 @@
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { type DamageReport, SuperchunkError } from "../../src/index.ts";
 import type { ConvertFormat } from "../../src/zarr.ts";
 import { convertTo } from "../actions/conversion.ts";
+import type { Command } from "../command.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
-import { allowOption } from "../input/opening.ts";
 import { isAddress, parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
@@ -115,7 +115,7 @@ export function addConversionOptions(command: Command): Command {
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension into one array, or one group of arrays")
     .option("--verify", "read the whole result back and compare it with the source")
-    .addOption(allowOption());
+    .addAllowOption();
 }
 
 export type TypedConvertFlags = Omit<ConvertFlags, "reading" | "gone">;
@@ -179,9 +179,7 @@ export function addConvert(program: Command, context: Context): void {
     .option("--jobs <n>", "for Zarr: archives to convert at the same time (default: 4)", parseCount)
     .option("--report <file>", "write the result of each archive to a file, as JSON")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Several sources, or folders of many archives, become one hierarchy below DST. If
 one of many is damaged or missing, it is reported at the end, and the others are
 converted. Arrays and groups of Zarr v2, or of the older sharding transformer,
@@ -204,8 +202,7 @@ Examples:
   superchunk convert daily_equities.bcolz bars --to parquet --partition year
   superchunk convert daily_equities.bcolz daily_equities.arrow
   superchunk convert prices prices.b2nd --verify
-  superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
-    )
+  superchunk convert signal.blp signal.zr3 --to zarr3-transformer`)
     .action(async (typedPaths: string[], typed: TypedConvertFlags & { readonly filesFrom?: string }) => {
       const paths = [...(await readFilesFrom(typed.filesFrom, context)), ...typedPaths];
       const { sources, destination, flags } = readConversion(paths, typed, command);

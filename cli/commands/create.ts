@@ -1,6 +1,6 @@
 /** `superchunk create`: makes an array of superchunks from a `.npy` file or a table, from raw bytes, or empty. */
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   type DType,
   type Editable,
@@ -20,6 +20,7 @@ import {
   type StreamCarrier,
 } from "../../src/node/index.ts";
 import { columnInputs } from "../actions/append-rows.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import {
@@ -141,9 +142,7 @@ export function addCreate(program: Command, context: Context): void {
     )
     .option("--no-columns", "for a structured dtype: all fields in one folder, not one folder each")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 If it fails, nothing is left behind.
 
 Examples:
@@ -161,8 +160,7 @@ Examples:
   sensor | superchunk create live --from - --dtype "<i2" --zarr --publish 5
   superchunk create s3://bucket/prices --from prices.npy
   superchunk create prices --from prices.npy --place /data/a --place b=/data/b
-  superchunk create ticks --dtype "<f8" --place s3://bucket/ticks --place-by tier`,
-    );
+  superchunk create ticks --dtype "<f8" --place s3://bucket/ticks --place-by tier`);
   addCutOptions(command, {
     chunklen: "by the item size and the rows",
     superchunklen: "about 32 MiB, at most 512",

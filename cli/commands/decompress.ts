@@ -1,6 +1,5 @@
 /** `superchunk decompress`: like `blpk decompress`, for every dialect. */
 
-import type { Command } from "commander";
 import {
   type BytesArchive,
   type DamageReport,
@@ -12,6 +11,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { locateTarget, open, threadsOf } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
@@ -36,14 +36,11 @@ export function addDecompress(program: Command, context: Context): void {
     .argument("[out]", 'file to write (default: FILE without ".blp"); "-" is stdout')
     .addOption(damagedOption())
     .option("-f, --force", "replace OUT if it exists")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk decompress notes.txt.blp
   superchunk decompress prices.blp prices.npy
-  curl -s https://example.org/notes.txt.blp | superchunk decompress - - | wc`,
-    )
+  curl -s https://example.org/notes.txt.blp | superchunk decompress - - | wc`)
     .action(async (file: string, out: string | undefined, options: DecompressOptions) => {
       const target = out ?? deriveOut(file);
       const reports: DamageReport[] = [];

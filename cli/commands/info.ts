@@ -1,18 +1,11 @@
 /** `superchunk info`: shows what an archive is. */
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { exitCodeOf, toJsonFailure } from "../failure.ts";
-import {
-  allowOption,
-  closing,
-  columnNamesOf,
-  isFolder,
-  isReferences,
-  openPath,
-  type Subject,
-} from "../input/opening.ts";
+import { closing, columnNamesOf, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { type ColumnSample, damagedLines, infoLines, sampleLines } from "../output/archive-text.ts";
@@ -39,19 +32,16 @@ export function addInfo(program: Command, context: Context): void {
       ).conflicts("json"),
     )
     .option("--no-sample", "do not read any values")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk info prices.blp
   superchunk info daily_equities.bcolz --json
   superchunk info daily_equities.bcolz --sample
   superchunk info bundle.zarr/close
   superchunk info /data/bundles
-  superchunk info https://example.org/archive.blp`,
-    )
+  superchunk info https://example.org/archive.blp`)
     .action(async (path: string, options: InfoOptions) => {
       const archive = await openOrSum(path, options, context);
       if (archive === undefined) return;

@@ -1,8 +1,9 @@
 /** `superchunk link` and `superchunk unlink`: make an archive a Zarr array in place, and undo that. */
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { parseDType } from "../../src/index.ts";
 import { type LinkPlan, type LinkResult, link, planLinkAt, unlink } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import {
   formatCount,
@@ -44,9 +45,7 @@ export function addLink(program: Command, context: Context): void {
     .option("--dry-run", "show what would happen; write nothing")
     .option("--break-lock", "take the lock of a writer that has certainly died")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Each data file gets an index at its end and becomes read-only (with --link copy,
 only the copies do). Programs that read the files still can. If a link
 is interrupted or damaged, run "superchunk link" again to complete or repair it.
@@ -62,8 +61,7 @@ Examples:
   superchunk link prices
   superchunk link prices --live --dry-run
   superchunk link prices --live
-  superchunk link signal.blp signal.zarr --dtype "<f4"`,
-    )
+  superchunk link signal.blp signal.zarr --dtype "<f4"`)
     .action(async (path: string, destination: string | undefined, flags: LinkFlags) => {
       const { link: kind, shape, dimensionNames, live, breakLock } = flags;
       const dtype = flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype");
@@ -124,12 +122,9 @@ export function addUnlink(program: Command, context: Context): void {
     .argument("<path>", "folder of the Zarr array")
     .option("--break-lock", "take the lock of a writer that has certainly died")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Example:
-  superchunk unlink prices`,
-    )
+  superchunk unlink prices`)
     .action(async (path: string, flags: UnlinkFlags) => {
       const result = await unlink(path, { breakLock: flags.breakLock, signal: context.signal });
       if (flags.json === true) return context.json(result);

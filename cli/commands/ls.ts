@@ -1,11 +1,12 @@
 /** `superchunk ls`: lists the archives under a folder, one per line. */
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
-import { allowOption, closing, type Subject } from "../input/opening.ts";
+import { closing, type Subject } from "../input/opening.ts";
 import {
   archivesUnder,
   isUnfollowed,
@@ -34,23 +35,20 @@ export function addLs(program: Command, context: Context): void {
     )
     .argument("<path>", "folder, or file or URL of one archive or Zarr hierarchy")
     .option("--missing", "also count the chunks that do not exist, without reading any")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--totals", "print totals by dialect, dtype and codec; reads one more header of each archive")
     .addOption(
       new Option("--csv", "print CSV, one archive per line, with its codec").conflicts(["json", "missing"]),
     )
     .option("--json", "print a JSON array, one archive per line")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk ls /data/bundles
   superchunk ls /data/bundles --totals
   superchunk ls /data/bundles --csv > bundles.csv
   superchunk ls /data/bundles --json
   superchunk ls bundle.zarr --missing
-  superchunk ls s3://bucket/bundles`,
-    )
+  superchunk ls s3://bucket/bundles`)
     .action((path: string, options: LsOptions) => list(path, options, context));
 }
 

@@ -1,11 +1,11 @@
 /** `superchunk place`: shows the places of an array's superchunks; adds and removes places, and moves superchunks. */
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Editable, PlaceInfo, PlaceRule } from "../../src/index.ts";
 import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addressIn, collectPlace, type GivenPlace, placeByOption } from "../input/array-options.ts";
-import { allowOption } from "../input/opening.ts";
 import { collectText, formatPlural, formatSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 
@@ -39,12 +39,9 @@ export function addPlace(program: Command, context: Context): void {
     )
     .option("--to <name>", 'with --move: the place; "data" is the folder of the array itself')
     .option("--own", "make the places this array's, after its folder was moved from another disk or machine")
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 The array names its places. You have to allow them with --allow, here and in all
 commands that read or change the array; a place that you add is allowed. To move
 a superchunk, the command copies it, reads it back and compares it, commits the
@@ -58,8 +55,7 @@ Examples:
   superchunk place prices --add s3://bucket/prices --place-by tier
   superchunk place ticks --allow /data/ticks --move 0..4 --to cold
   superchunk place ticks --allow /data/ticks --move all --to data
-  superchunk place ticks --allow /data/ticks --remove cold`,
-    )
+  superchunk place ticks --allow /data/ticks --remove cold`)
     .action((root: string, flags: PlaceFlags) => place(root, flags, context));
 }
 

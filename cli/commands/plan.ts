@@ -1,6 +1,6 @@
 /** `superchunk plan`, `run`, `finish` and `status`: a conversion that many processes and machines share, with any scheduler. */
 import { setTimeout as wait } from "node:timers/promises";
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { type HolePolicy, isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import {
   finish,
@@ -23,6 +23,7 @@ import {
   workQueued,
 } from "../actions/queue.ts";
 import { formNamed, printReferences } from "../actions/virtualization.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
@@ -68,9 +69,7 @@ export function addPlan(program: Command, context: Context): void {
     .addOption(new Option("--holes <how>", "with --for repair: what to do if a chunk is lost").choices(HOLES))
     .option("--scan", "with --for repair: search files for chunks if nothing else says where they are")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 The plan never changes. "run" does a share of it, anywhere and in any order;
 "finish" completes it. The result is that of "convert", byte for byte. With
 "--for verify" it is what "verify SRC --report DST" writes and prints, with
@@ -84,8 +83,7 @@ Examples:
   superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan
   superchunk plan /data/bundles verify.jsonl -o plan.json --for verify
   superchunk plan /data/bundles refs.json -o plan.json --for virtualize
-  superchunk plan /data/bundles /data/saved -o plan.json --for repair --holes fill`,
-    )
+  superchunk plan /data/bundles /data/saved -o plan.json --for repair --holes fill`)
     .action((paths: string[], typed: PlanFlags) => {
       const { output, for: work, holes, scan, ...own } = typed;
       if (work !== "convert") return planWork(paths, { ...typed, for: work }, command, context);
@@ -207,9 +205,7 @@ export function addRun(program: Command, context: Context): void {
       ).conflicts(["task", "shares", "jobs"]),
     )
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 The share is taken from the environment of Slurm arrays, indexed Kubernetes Jobs
 (with --shares), AWS Batch arrays, and GNU parallel (with --shares). A task that
 runs twice writes the same bytes. Exit code 1: a task failed; 3: an archive is
@@ -222,8 +218,7 @@ Examples:
   superchunk run plan.json
   superchunk run plan.json --task 3/50
   seq 50 | parallel superchunk run plan.json --task {}/50
-  superchunk run plan.json --queue redis://queue.example:6379`,
-    )
+  superchunk run plan.json --queue redis://queue.example:6379`)
     .action((location: string, flags: RunFlags) => run(location, flags, context));
 }
 
@@ -272,9 +267,7 @@ export function addWork(program: Command, context: Context): void {
     )
     .option("--until-empty", "exit when the queue is empty")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Needs the packages bullmq and ioredis. The server is Redis or Valkey; user and
 password can also come from REDIS_USERNAME and REDIS_PASSWORD. "run PLAN
 --queue" adds tasks. Failed tasks are tried again, after a growing delay; tasks
@@ -282,8 +275,7 @@ of a worker that dies go to another. The first signal lets running tasks end.
 
 Examples:
   superchunk work --queue redis://queue.example:6379 --concurrency 8
-  superchunk work --queue redis://queue.example:6379 --until-empty`,
-    )
+  superchunk work --queue redis://queue.example:6379 --until-empty`)
     .action((flags: WorkFlags) => workQueued(flags, context));
 }
 
@@ -297,9 +289,7 @@ export function addFinish(program: Command, context: Context): void {
       "leave out archives that have changed, are missing, or could not be read, and name them",
     )
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 If tasks are missing, the exit code is 1 and nothing becomes visible. The
 command can be killed at any time and run again. Archives that fail in every
 run are always left out and named. Give --without-failed only when no process
@@ -307,8 +297,7 @@ runs the plan any more.
 
 Examples:
   superchunk finish plan.json
-  superchunk finish plan.json --without-failed`,
-    )
+  superchunk finish plan.json --without-failed`)
     .action(
       async (location: string, flags: { readonly withoutFailed?: boolean; readonly json?: boolean }) => {
         try {
@@ -359,14 +348,11 @@ export function addStatus(program: Command, context: Context): void {
     .option("--watch", "look again every two seconds, until all tasks are done")
     .option("--queue <url>", "also show the state of the queue (redis://…), with its dead letters")
     .option("--json", "print JSON, with --watch a line each time")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk status plan.json
   superchunk status plan.json --watch
-  superchunk status plan.json --queue redis://queue.example:6379`,
-    )
+  superchunk status plan.json --queue redis://queue.example:6379`)
     .action(async (location: string, flags: StatusFlags) => {
       for (;;) {
         const status = await planStatus(location);

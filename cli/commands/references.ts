@@ -3,14 +3,15 @@
  * places that references point into, without rewriting the references.
  */
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { changedSources, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
-import { allowOption, behindText } from "../input/opening.ts";
+import { behindText } from "../input/opening.ts";
 import { parseCount, parseNames, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { textWidth } from "../output/text-width.ts";
@@ -62,7 +63,7 @@ export function addVirtualize(program: Command, context: Context): void {
       "kerchunk: replace an existing set; Icechunk, with --update: also rewrite references to known chunks",
     )
     .option("--containers <file>", "where the archives are and how to read them, as JSON")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--portable", "only data types that every Zarr reader supports")
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
@@ -71,9 +72,7 @@ export function addVirtualize(program: Command, context: Context): void {
     .option("--jobs <n>", "archives to read at the same time (default: 4)", parseCount)
     .option("--report <file>", "write the result of each archive to a file, as JSON")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Nothing is copied from the archives except short last chunks, which are padded.
 Readers need the archives where they are now. The last lines of the output show
 how to open the result. Of several archives, damaged and missing ones are
@@ -83,8 +82,7 @@ Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
   superchunk virtualize prices.blp prices.json --zarr-format 2
   superchunk virtualize all.json --files-from list.txt
-  superchunk virtualize s3://bucket/bundles bundles.icechunk --update`,
-    )
+  superchunk virtualize s3://bucket/bundles bundles.icechunk --update`)
     .action(async (typed: string[], flags: TypedVirtualizeFlags & { readonly filesFrom?: string }) => {
       const paths = [...(await readFilesFrom(flags.filesFrom, context)), ...typed];
       const sources = paths.slice(0, -1);
@@ -126,9 +124,7 @@ export function addContainers(program: Command, context: Context): void {
     .option("--no-anonymous", "read with the credentials that AWS tools find")
     .option("--credentials <name>", "name of the credentials that readers provide; never a secret")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 References and their guards do not change. A reader names the containers that it
 allows, and provides credentials when it opens the references. Credentials
 are stored nowhere: here they only have a name.
@@ -138,8 +134,7 @@ Examples:
   superchunk containers bundles.json --set disk --location file:///archive/data/
   superchunk containers bundles.icechunk --set s3 --endpoint https://minio.example.org
   superchunk containers bundles.json --set mirror --prefix s3://mirror/ --anonymous
-  superchunk containers bundles.json --delete mirror`,
-    )
+  superchunk containers bundles.json --delete mirror`)
     .action((path: string, flags: ContainersFlags) => containers(path, flags, context));
 }
 

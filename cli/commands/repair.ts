@@ -1,5 +1,5 @@
 /** `superchunk repair`: saves the undamaged part of an archive, in a copy, or for an array of superchunks in place. */
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   type ErrorCode,
   type Hole,
@@ -10,11 +10,11 @@ import {
   type RepairReport,
 } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import { holeLines, printSome } from "../input/damaged.ts";
-import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
 import { noteFailures, printFailures } from "../output/convert-report.ts";
 import { MOST_NAMES } from "../output/layout.ts";
@@ -63,12 +63,10 @@ export function addRepair(program: Command, context: Context): void {
     )
     .option("--scan", "search files for Blosc headers if nothing else says where the chunks are")
     .option("--discard", "with --in-place: remove what was replaced, after the result was read back")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--break-lock", "take the lock from its holder")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Saves every chunk whose header, checksum and payload are right. If rows would be
 lost, the command first writes nothing, lists the holes and exits with 3: add
 --holes to say what to do with them. The exit code is 3 as well if rows, or
@@ -81,8 +79,7 @@ Examples:
   superchunk repair broken --in-place --holes cut
   superchunk repair broken repaired --holes fill --allow /disk2/eurofx
   superchunk repair download.blp whole.blp --holes drop
-  superchunk repair old.bcolz repaired.bcolz --dtype "<f8"`,
-    )
+  superchunk repair old.bcolz repaired.bcolz --dtype "<f8"`)
     .action((path: string, dst: string | undefined, flags: RepairFlags) => repair(path, dst, flags, context));
 }
 

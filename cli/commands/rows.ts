@@ -1,10 +1,10 @@
 /** `superchunk resize` and `superchunk delete`: cut off rows, append default rows, or delete rows in the middle. */
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { DeletePlan, Editable } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { parseShape } from "../input/array-options.ts";
-import { allowOption } from "../input/opening.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
@@ -21,17 +21,13 @@ export function addResize(program: Command, context: Context): void {
       "--dry-run",
       "show how many rows would be cut or added, and how much would be rewritten; change nothing",
     )
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk resize prices.bcolz 1000000
   superchunk resize prices.bcolz 0
-  superchunk resize points 1000,4 --dry-run`,
-    )
+  superchunk resize points 1000,4 --dry-run`)
     .action((path: string, shape: readonly number[], flags: ResizeFlags) =>
       resize(path, shape, flags, context),
     );
@@ -89,20 +85,16 @@ export function addDelete(program: Command, context: Context): void {
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .requiredOption("--rows <a:b>", "rows A up to but not including B; -1 is the last row", parseRows)
     .option("--dry-run", "show how much would be rewritten; change nothing")
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Deleting rows at the end costs nothing, because no rows follow them. Deleting
 rows at the beginning costs as much as writing the whole array.
 
 Examples:
   superchunk delete prices --rows 1000:2000 --dry-run
   superchunk delete prices --rows 1000:2000
-  superchunk delete prices --rows -10:`,
-    )
+  superchunk delete prices --rows -10:`)
     .action((root: string, flags: DeleteFlags) => remove(root, flags, context));
 }
 

@@ -2,13 +2,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import { type ServedView, serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { describeFailure } from "../failure.ts";
-import { allowOption, closing } from "../input/opening.ts";
+import { closing } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -42,13 +43,11 @@ export function addServe(program: Command, context: Context): void {
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
     .option("--cors [origin]", "let web pages of an origin read the archives (default: any origin)")
     .option("--allow-host <name...>", "more host names that the server answers to, such as a proxy's")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--portable", "only data types that every Zarr reader supports")
     .option("--no-page", "serve no page for browsers, and no raw bytes of files")
     .option("--json", "print the address and what is served as JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Nothing is written. Anyone who can reach the address can read the archives; by
 default that is only this machine. Stop the server with Ctrl-C. Open the address
 in a browser to see what is in the archives, chunk by chunk. Each table and
@@ -57,8 +56,7 @@ array is served as a Parquet file too, as its name with .parquet appended.
 Examples:
   superchunk serve daily_equities.bcolz
   superchunk serve /data/bundles --port 9000 --cors
-  superchunk serve bundles.json --allow /data/bundles`,
-    )
+  superchunk serve bundles.json --allow /data/bundles`)
     .action((paths: string[], flags: ServeFlags) => serve(paths, flags, context));
 }
 
@@ -70,19 +68,16 @@ export function addView(program: Command, context: Context): void {
     .option("--port <n>", "port to listen on; 0 picks a free one", parsePort, 0)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
     .option("--allow-host <name...>", "more host names that the server answers to, such as a proxy's")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--no-open", "print the address, and do not start a browser")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Nothing is written, and the page loads nothing from other servers. Anyone who
 can reach the address can read the archives; by default that is only this
 machine. Stop the server with Ctrl-C.
 
 Examples:
   superchunk view daily_equities.bcolz
-  superchunk view /data/bundles --no-open`,
-    )
+  superchunk view /data/bundles --no-open`)
     .action((paths: string[], flags: ViewFlags) => view(paths, flags, context));
 }
 

@@ -1,5 +1,5 @@
 /** `superchunk set`: changes a part of the values of an array. */
-import type { Command } from "commander";
+
 import {
   type Editable,
   type Extent,
@@ -11,11 +11,11 @@ import {
   type SuperchunkError,
 } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
-import { allowOption } from "../input/opening.ts";
 import { cutBytes, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { countItems, formatPlural, formatSize } from "../input/units.ts";
@@ -45,12 +45,9 @@ export function addSet(program: Command, context: Context): void {
     .option("--bytes", "take INPUT as raw bytes of the array's dtype")
     .option("--in-place", "change chunks in place, protected by a journal; see below")
     .option("--dry-run", "show how much would be rewritten; change nothing")
-    .option("--break-lock", "take the lock from its holder")
-    .addOption(allowOption())
+    .addLockOptions()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Either all values change or none, even in a crash. Changed chunks go into a new
 file. With --in-place, a chunk stays where it is if it fits there, else it goes
 to the end of its file. The price: if a chunk changes its length, its file gets
@@ -65,8 +62,7 @@ Examples:
   superchunk set prices --slice -1 --value 0
   superchunk set points --slice "::2,0" --value NaN
   superchunk set days --slice 7 --value 2020-01-31
-  superchunk set counters --slice 17 --value 42 --in-place`,
-    )
+  superchunk set counters --slice 17 --value 42 --in-place`)
     .action((root: string, input: string | undefined, flags: SetFlags) => set(root, input, flags, context));
 }
 

@@ -1,6 +1,5 @@
 /** `superchunk verify`: checks everything that is stored. */
 
-import type { Command } from "commander";
 import {
   type ErrorDetails,
   type Finding,
@@ -22,6 +21,7 @@ import {
   type VerifyAway,
   verifyAway,
 } from "../actions/verify-batch.ts";
+import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import {
   EXIT,
@@ -35,7 +35,7 @@ import {
   wrongUse,
 } from "../failure.ts";
 import { filesFromOption, readFilesFrom } from "../input/input.ts";
-import { allowOption, behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
+import { behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import {
   isUnfollowed,
   type NamedArchive,
@@ -102,18 +102,15 @@ export function addVerify(program: Command, context: Context): void {
       "hide intact archives: print those with errors or warnings, unfinished conversions, and the summary",
     )
     .option("--quiet", "print no results; the exit code tells what was found")
-    .addOption(allowOption())
+    .addAllowOption()
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      `
+    .notes(`
 Examples:
   superchunk verify prices.blp
   superchunk verify bundle.zarr
   superchunk verify /data/bundles --only-damaged --report verify.jsonl
   superchunk verify /data/bundles --only-damaged --report verify.jsonl --resume
-  superchunk verify /data/bundles --json`,
-    )
+  superchunk verify /data/bundles --json`)
     .action(async (typed: string[], options: VerifyOptions) => {
       const paths = [...typed, ...(await readFilesFrom(options.filesFrom, context))];
       if (paths.length === 0)

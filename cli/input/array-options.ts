@@ -1,5 +1,5 @@
 /** Options for chunks, compression, places, attributes and values of an array of superchunks. Knows text only. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import {
   type ChecksumName,
   type ChunkSettings,
@@ -13,6 +13,7 @@ import {
   type StoredPlace,
 } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
+import type { Command } from "../command.ts";
 import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";

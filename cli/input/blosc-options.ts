@@ -1,7 +1,8 @@
 /** Options of commands that compress, with the same letters as in `blpk`. */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { ChecksumName, CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
+import type { Command } from "../command.ts";
 import { parseSize } from "./units.ts";
 
 /** The options; a member is absent if the user did not set it. */

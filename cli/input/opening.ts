@@ -2,7 +2,6 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { Option } from "commander";
 import {
   type Archive,
   type BytesArchive,
@@ -16,14 +15,6 @@ import {
 import { consolidate, open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
 import { wrongUse } from "../failure.ts";
-
-/** The option `--allow` of commands that read references and arrays with places. */
-export function allowOption(): Option {
-  return new Option(
-    "--allow <place...>",
-    "for references and arrays with places: allow reading from this folder, or below this address (s3://bucket/)",
-  );
-}
 
 export type FoundAtPath =
   | { readonly archive: Archive; readonly node?: never }
