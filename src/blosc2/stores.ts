@@ -40,7 +40,7 @@ const MAX_DEPTH = 64;
 export async function openBlosc2Store(
   store: ReadableStore,
   path: string,
-  options: OpenZarrOptions = {},
+  options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const parts = path.split("/");
   const named = parts.findIndex((name) => /\.b2[dez]$/i.test(name)) + 1;

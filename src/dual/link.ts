@@ -24,11 +24,7 @@ import { AT_ONCE, followMoves, undoFiles, unlinkArchive } from "./undo.ts";
 const COPIES_AT_ONCE = 4;
 
 /** Plans a link without writing anything. Throws like {@link linkArchive}. */
-export async function planLink(
-  archive: Archive,
-  site: LinkSite,
-  options: LinkOptions = {},
-): Promise<LinkPlan> {
+export async function planLink(archive: Archive, site: LinkSite, options: LinkOptions): Promise<LinkPlan> {
   const before = await readLinkRecord(site.target, options.signal);
   return (await survey(archive, site, options, before, false)).plan;
 }

@@ -222,7 +222,7 @@ export async function planLive(
   writer: ArrayWriter,
   attrs: JsonObject,
   files: DualFiles,
-  options: LongOptions = {},
+  options: LongOptions,
 ): Promise<LivePlan> {
   const { documents, hasIndex } = await prepareLive(writer, files, options);
   const { committed } = writer;

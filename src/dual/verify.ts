@@ -50,7 +50,7 @@ const REPAIR = 'run "superchunk link" again';
  */
 export async function verifyLink(
   site: LinkSite,
-  options: LinkOptions = {},
+  options: LinkOptions,
 ): Promise<readonly Finding[] | undefined> {
   const { target, source } = site;
   const signal = options.signal ?? new AbortController().signal;
@@ -203,7 +203,7 @@ async function isAsRecorded(
 /** Findings about a live view; undefined if the array has none. */
 export async function verifyLive(
   place: ShardPlace,
-  { signal }: LongOptions = {},
+  { signal }: LongOptions,
 ): Promise<readonly Finding[] | undefined> {
   const { store, path } = place;
   const findings: Finding[] = [];

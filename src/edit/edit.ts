@@ -152,7 +152,7 @@ async function openHeld(
 export async function formatAt(
   store: WritableStore,
   path: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<EditFormat> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined) return "bcolz";

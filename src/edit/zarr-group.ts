@@ -32,7 +32,7 @@ export async function createGroup(
   store: WritableStore,
   path: string,
   attributes: JsonObjectInput,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<void> {
   await refuseDual(store, path, options);
   await addDocument(store, path, { zarr_format: 3, node_type: "group", attributes });

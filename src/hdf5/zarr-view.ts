@@ -380,7 +380,7 @@ function openIfThere(
 export async function openHdf5Node(
   store: ReadableStore,
   key: string,
-  options: OpenZarrOptions = {},
+  options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const parts = key.split("/");
   const named = parts.findIndex((name) => /\.[a-z0-9]+$/i.test(name)) + 1;

@@ -42,7 +42,7 @@ interface EntryOptions {
 export async function locateEntries(
   paths: readonly string[],
   { signal, openPlace }: Pick<OpenOptions, "signal" | "openPlace">,
-  { isOther, sets, isAmong = paths.length > 1 }: EntryOptions = {},
+  { isOther, sets, isAmong = paths.length > 1 }: EntryOptions,
 ): Promise<ServedEntries> {
   const stores: { close?(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {

@@ -365,7 +365,7 @@ export interface Membership {
  */
 export async function findMembership(
   location: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<Membership | undefined> {
   const { store, path } = wholeStore(location);
   const found = await findHierarchy(store, path, options).finally(() => store.close?.());

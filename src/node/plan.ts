@@ -318,7 +318,7 @@ export interface PlanRunner {
 /** Opens a plan to run units of it. In a finished plan every unit is done. */
 export async function openPlanRunner(
   planned: string,
-  options: Pick<RunTasksOptions, "encoder" | "threads"> = {},
+  options: Pick<RunTasksOptions, "encoder" | "threads">,
 ): Promise<PlanRunner> {
   const { job, close } = await openPlan(planned);
   try {

@@ -43,7 +43,7 @@ export async function openNamed(
 export async function openInFile(
   store: ReadableStore,
   path: string,
-  options: OpenAnyOptions = {},
+  options: OpenAnyOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const isFile = path !== "" && (await isThere(store, path, options));
   return openInside(store, path, isFile ? await headOf(store, path, options) : undefined, options);

@@ -12,11 +12,7 @@ const PIECE = 4 << 20;
  * @throws CONFLICT if the key is taken; READ_ONLY if nothing can be written; INCOMPLETE if the source is missing; IO if other
  * bytes are read back
  */
-export async function copyObject(
-  from: PlacedKey,
-  to: PlacedKey,
-  { signal }: StoreOptions = {},
-): Promise<number> {
+export async function copyObject(from: PlacedKey, to: PlacedKey, { signal }: StoreOptions): Promise<number> {
   const { store, key } = to;
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "nothing can be written there", { path: store.describe(key) });

@@ -38,7 +38,7 @@ const VERSION = 1;
 const LINE = 40;
 
 /** Key of a table's index: in its folder, or beside a file. [FI-01] */
-export async function indexKey(table: ScanTable, options: StoreOptions = {}): Promise<string> {
+export async function indexKey(table: ScanTable, options: StoreOptions): Promise<string> {
   const { path, array } = table;
   const isFolder = array?.chunkPlaces === undefined || array.columnNames.length > 0;
   const [place] = isFolder ? [] : ((await array.chunkPlaces?.(0, 1, options)) ?? []);
@@ -46,10 +46,7 @@ export async function indexKey(table: ScanTable, options: StoreOptions = {}): Pr
 }
 
 /** The index of a table; undefined if there is none. A damaged index is reported, and none of it is used. [FI-05] */
-export async function readIndex(
-  table: ScanTable,
-  options: StoreOptions = {},
-): Promise<ReadIndex | undefined> {
+export async function readIndex(table: ScanTable, options: StoreOptions): Promise<ReadIndex | undefined> {
   const key = await indexKey(table, options);
   const path = table.store.describe(key);
   try {

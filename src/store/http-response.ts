@@ -46,7 +46,7 @@ export async function readBody(
   response: Response,
   limit: number,
   path: string,
-  stallMs: number = STALL_MS,
+  stallMs: number,
 ): Promise<Uint8Array> {
   const promised = parseLength(response);
   if (promised !== undefined && promised > limit) {

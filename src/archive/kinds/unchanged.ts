@@ -8,7 +8,7 @@ export async function whileUnchanged<T>(
   store: ReadableStore,
   objects: readonly Identity[],
   check: () => Promise<T>,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<T> {
   if (store.readsToStat === true) return check();
   const isPinned = store.pinsVersions === true;

@@ -107,7 +107,7 @@ export async function withJournal(
   store: ReadableStore,
   key: string,
   head: Uint8Array,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<ReadableStore> {
   if (head[HEADER_V3.version.at] !== BUSY_VERSION) return store;
   const journal = await store.get(journalKey(key), options);

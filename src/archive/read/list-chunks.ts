@@ -28,10 +28,7 @@ const LOT = 128;
 const LOTS_AHEAD = 4;
 
 /** Lists the chunks of a sequence, in order. Throws the codes of damage. */
-export function listChunks(
-  sequence: ChunkSequence,
-  options: ListChunksOptions = {},
-): AsyncGenerator<ChunkInfo> {
+export function listChunks(sequence: ChunkSequence, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
   const { getHeads } = sequence.store;
   return sequence.hasObjectForEach === true && getHeads !== undefined
     ? listObjects(sequence, getHeads.bind(sequence.store), options)

@@ -42,7 +42,7 @@ export type { Survey, SurveyOptions } from "./survey-array.ts";
 export async function surveyArchive(
   store: ReadableStore,
   path: string,
-  options: SurveyOptions = {},
+  options: SurveyOptions,
 ): Promise<Survey> {
   const parts = new Set<string>();
   for await (const { name } of store.list(path, { signal: options.signal })) parts.add(name);

@@ -51,7 +51,7 @@ export const encodeHere: ChunkEncoder = {
 export async function* encodeAhead(
   source: AsyncIterable<Uint8Array>,
   options: EncodeOptions,
-  encoder: ChunkEncoder = encodeHere,
+  encoder: ChunkEncoder,
 ): AsyncGenerator<Uint8Array> {
   const under: Promise<Uint8Array>[] = [];
   let failure: { readonly error: unknown } | undefined;

@@ -206,7 +206,7 @@ export async function verifyArray(
   job: ArrayJob,
   store: ReadableStore,
   prefix: string,
-  { signal }: LongOptions = {},
+  { signal }: LongOptions,
 ): Promise<number> {
   const { layout } = job;
   if (layout === undefined) return 0;

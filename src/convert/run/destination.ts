@@ -340,7 +340,7 @@ interface DestinationOptions extends StoreOptions {
 export async function checkDestination(
   store: ReadableStore,
   prefix: string,
-  options: DestinationOptions = {},
+  options: DestinationOptions,
 ): Promise<"empty" | "taken"> {
   const { resume = false, overwrite = false, signal } = options;
   if (resume && overwrite)

@@ -334,7 +334,7 @@ const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs_
  * A fingerprint of the source: enough to refuse resuming with another source. It does not detect a chunk that was replaced
  * without a metadata change, but copying still checks the chunk's header and digest.
  */
-async function fingerprintSource(jobs: ConversionJobs, options: OpenOptions = {}): Promise<JsonObject> {
+async function fingerprintSource(jobs: ConversionJobs, options: OpenOptions): Promise<JsonObject> {
   const { archive } = jobs;
   const arrays: JsonObject[] = [];
   for (const { node, source } of [...jobs.arrays, ...jobs.refused])

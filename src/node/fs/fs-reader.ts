@@ -79,7 +79,7 @@ export class FolderReader implements ReadableStore {
   readonly #heads: HeadReads = new HeadReads();
 
   /** `handles` replaces the ones that the options would create. */
-  constructor(root: string, options: FileStoreOptions = {}, handles?: Handles) {
+  constructor(root: string, options: FileStoreOptions, handles?: Handles) {
     const limit = options.maxOpenFiles ?? 64;
     if (root === "" || root.includes("\0"))
       throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {

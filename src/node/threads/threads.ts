@@ -59,7 +59,7 @@ export function threadsOf(options: ThreadOptions = {}): Threads {
 }
 
 /** The Blosc that the options, or else the environment, select. Throws `BAD_ARGUMENT`. */
-export function bloscOf(options: ThreadOptions = {}): BloscChoice {
+export function bloscOf(options: ThreadOptions): BloscChoice {
   const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
   if (choice === "wasm" || choice === "native") return choice;
   const advice = typeof choice === "object" ? "; compressor takes cname, clevel and shuffle" : "";
@@ -67,7 +67,7 @@ export function bloscOf(options: ThreadOptions = {}): BloscChoice {
 }
 
 /** The pool for the options; undefined if there are no other threads. Throws `BAD_ARGUMENT`. */
-export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
+export function poolOf(options: ThreadOptions): WorkerPool | undefined {
   const { threads = availableParallelism(), workerUrl } = options;
   if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS)
     throw badArgument("threads", threads, `0 to ${MAX_THREADS}`);

@@ -29,7 +29,7 @@ const FEW = 4;
  */
 export async function planHdf5References(
   root: ZarrArray | ZarrGroup,
-  options: PlanOptions = {},
+  options: PlanOptions,
 ): Promise<ReferencePlan> {
   const store = root.store as Hdf5Store;
   const { signal, isMember, node = "" } = options;

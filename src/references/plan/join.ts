@@ -38,7 +38,7 @@ import { ScannedObjects } from "./scanned-objects.ts";
  * Throws `BAD_ARGUMENT` if they differ, `UNSUPPORTED` if a chunk in the middle is short and the grid is regular, or a shard
  * in the middle is not full.
  */
-export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOptions = {}): ReferencePlan {
+export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOptions): ReferencePlan {
   const [first, ...others] = plans;
   if (first === undefined)
     throw new SuperchunkError("BAD_ARGUMENT", "there are no archives to join", { field: "concat" });

@@ -44,7 +44,7 @@ export interface StreamSettings {
 export async function* streamReferences(
   plans: AsyncIterable<ReferencePlan> | Iterable<ReferencePlan>,
   counts: ReferenceCounts,
-  { firstOf = () => 0, onFailure }: StreamSettings = {},
+  { firstOf = () => 0, onFailure }: StreamSettings,
 ): AsyncGenerator<ReferenceItem> {
   const groups = new Set<string>();
   let isEmpty = true;

@@ -27,7 +27,7 @@ import type { StoredChunk } from "./superchunk-file.ts";
 const AT_ONCE = 8;
 
 /** Adds rows of the default value until there are `rows`. Progress is in uncompressed bytes. */
-export async function grow(writer: ArrayWriter, rows: number, options: LongOptions = {}): Promise<void> {
+export async function grow(writer: ArrayWriter, rows: number, options: LongOptions): Promise<void> {
   if (writer.rowBytes === 0) {
     writer.appendNothing(rows - writer.rows);
     return;
@@ -113,7 +113,7 @@ export async function deleteRows(
   writer: ArrayWriter,
   start: number,
   end: number,
-  options: LongOptions = {},
+  options: LongOptions,
 ): Promise<void> {
   const { rows } = writer;
   if (end <= start) return;
@@ -194,7 +194,7 @@ export async function moveSuperchunks(
   writer: ArrayWriter,
   choice: MoveChoice,
   target: string,
-  options: LongOptions = {},
+  options: LongOptions,
 ): Promise<Moved> {
   const to = placeNamed(writer.settings.placing, target)?.name;
   const { placed } = writer.root;

@@ -129,7 +129,7 @@ async function foldAll(
 export async function recode(
   writer: ArrayWriter,
   settings: ArraySettings,
-  options: LongOptions = {},
+  options: LongOptions,
 ): Promise<void> {
   const before = writer.settings;
   const { rows } = writer.committed;

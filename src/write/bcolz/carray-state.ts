@@ -35,7 +35,7 @@ export interface CarrayState {
 export async function readCarray(
   store: WritableStore,
   path: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<CarrayState> {
   const shown = store.describe(path);
   const sizesKey = joinKey(path, "meta/sizes");
@@ -119,7 +119,7 @@ export function chunksOf(rows: number, chunklen: number): number {
 export async function claimCarray(
   store: WritableStore,
   path: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<CarrayState> {
   await refuseSymbolic(store, path, options);
   const state = await readCarray(store, path, options);

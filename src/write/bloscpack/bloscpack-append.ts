@@ -80,7 +80,7 @@ export async function forecastAppend(
   store: WritableStore,
   key: string,
   length: number,
-  options: BloscpackAppendOptions = {},
+  options: BloscpackAppendOptions,
 ): Promise<BloscpackAppendResult> {
   const state = await readBloscpackState(store, key, { signal: options.signal });
   checkArray(state, options);

@@ -46,7 +46,7 @@ export interface BloscpackState {
 export async function readBloscpackState(
   store: WritableStore,
   key: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<BloscpackState> {
   const path = store.describe(key);
   const info = await store.stat(key, options);

@@ -65,7 +65,7 @@ interface SurveyOptions extends LongOptions {
 }
 
 /** Reads every stored chunk. Progress counts the chunks of the grid: shards, if the array has shards. */
-export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
+export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions): Promise<ZarrSurvey> {
   const { store, model } = array;
   const survey = new Survey(array, options);
   const total = countPositions(model.axes);

@@ -220,7 +220,7 @@ const STORAGE = "meta/storage";
 export async function refuseDual(
   store: WritableStore,
   path: string,
-  { signal }: StoreOptions = {},
+  { signal }: StoreOptions,
 ): Promise<void> {
   if (store.link === undefined) return;
   for (let folder = path; ; folder = splitKey(folder).folder) {
@@ -254,7 +254,7 @@ interface Hierarchy {
 export async function findHierarchy(
   store: WritableStore,
   path: string,
-  options: StoreOptions = {},
+  options: StoreOptions,
 ): Promise<Hierarchy | undefined> {
   let outermost: string | undefined;
   let named: string | undefined;
