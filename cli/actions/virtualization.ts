@@ -6,14 +6,15 @@ import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
-import { noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
+import { type ConvertFlags, noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
 import { printable } from "../values/cell-text.ts";
 
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
 
 /** The options of `virtualize`. */
 export interface TypedVirtualizeFlags
-  extends Switches<"update" | "concat" | "shards" | "overwrite" | "oneFile" | "portable" | "json"> {
+  extends Switches<"update" | "concat" | "shards" | "overwrite" | "oneFile" | "portable" | "json">,
+    Pick<ConvertFlags, "dimensionNames" | "column" | "jobs" | "allow" | "report"> {
   readonly to?: ReferenceForm;
   readonly zarrFormat?: "2" | "3";
   readonly grid: "regular" | "rectilinear";
@@ -21,12 +22,7 @@ export interface TypedVirtualizeFlags
   /** False for `--no-guard`. */
   readonly guard: boolean;
   readonly containers?: string;
-  readonly dimensionNames?: readonly string[];
-  readonly column?: readonly string[];
   readonly message?: string;
-  readonly jobs?: number;
-  readonly allow?: readonly string[];
-  readonly report?: string;
 }
 
 /** The same with a form: the typed one, or the one that the destination's name implies. */

@@ -10,7 +10,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { locateTarget, threadsOf } from "../../src/node/index.ts";
-import { readMetadata } from "../actions/append-file.ts";
+import { type FileFlags, readMetadata } from "../actions/append-file.ts";
 import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
 import {
@@ -28,17 +28,16 @@ import { closing } from "../input/opening.ts";
 import { formatRatio, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
 
-interface CompressFlags extends BloscFlags, Switches<"stream" | "bytes" | "force"> {
+interface CompressFlags
+  extends BloscFlags,
+    Switches<"stream" | "bytes" | "force">,
+    Pick<FileFlags, "maxAppChunks" | "metadata" | "metaCodec" | "metaLevel"> {
   readonly chunkSize?: number | "max";
   readonly checksum?: ChecksumName;
   /** False for `--no-offsets`. */
   readonly offsets: boolean;
-  readonly maxAppChunks?: CountOrFactor;
   readonly reserve?: Reserve;
-  readonly metadata?: string;
   readonly metaChecksum?: ChecksumName;
-  readonly metaCodec?: "none" | "zlib";
-  readonly metaLevel?: number;
   readonly maxMetaSize?: CountOrFactor;
 }
 

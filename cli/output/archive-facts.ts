@@ -25,12 +25,10 @@ export interface ColumnFacts {
  * An archive as `info --json` prints it. `shape` is the length for bytes, and the number of rows for tables and for groups
  * that are like tables; empty for other groups.
  */
-export interface ArchiveFacts {
+export interface ArchiveFacts extends Pick<ColumnFacts, "dtype" | "shape" | "checksum" | "attrs"> {
   readonly path: string;
   readonly dialect: Subject["dialect"];
   readonly kind: Subject["kind"];
-  readonly dtype: JsonValue;
-  readonly shape: readonly number[];
   readonly order: "C" | "F" | null;
   readonly chunks: ChunkFacts | null;
   /** Uncompressed bytes. */
@@ -39,11 +37,9 @@ export interface ArchiveFacts {
   readonly cbytes: number;
   /** `nbytes / cbytes`; null if nothing is stored. */
   readonly ratio: number | null;
-  readonly checksum: string | null;
   readonly fillValue: JsonValue;
   /** For Zarr arrays with dimension names. */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
-  readonly attrs: JsonObject;
   readonly columns: readonly ColumnFacts[] | null;
   readonly warnings: readonly string[];
   /** What else the archive is in place: `zarr3` if it is linked. */

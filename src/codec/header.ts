@@ -157,13 +157,9 @@ export function checkExpectations(
 }
 
 /** Arguments of {@link encodeHeader}; the default of `versionlz` is right for all compressors but snappy. */
-export interface HeaderFields {
+export interface HeaderFields
+  extends Pick<ChunkHeader, "flags" | "typesize" | "nbytes" | "blocksize" | "ctbytes"> {
   readonly versionlz?: number;
-  readonly flags: number;
-  readonly typesize: number;
-  readonly nbytes: number;
-  readonly blocksize: number;
-  readonly ctbytes: number;
 }
 
 /** Encodes a chunk's header without checks. */

@@ -22,13 +22,8 @@ const CODEC = 22;
 const NUMBERS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
 const IN_FLAGS: readonly string[] = ["blosclz", "lz4", "", "zlib", "zstd"];
 
-interface Header2 {
-  readonly typesize: number;
-  readonly nbytes: number;
-  readonly blocksize: number;
+interface Header2 extends Pick<ChunkHeader, "typesize" | "nbytes" | "blocksize" | "shuffle" | "flags"> {
   readonly cname: string;
-  readonly shuffle: ChunkHeader["shuffle"];
-  readonly flags: number;
   readonly last?: number;
 }
 

@@ -7,7 +7,13 @@
  * publishes the documents. Types, and how failures are reported.
  */
 
-import type { Archive, LongOptions, OpenOptions } from "../archive/kinds/types.ts";
+import type {
+  Archive,
+  LongOptions,
+  OpenOptions,
+  ReadableArray,
+  ReadableTable,
+} from "../archive/kinds/types.ts";
 import { isUnfollowed } from "../archive/open/discover.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../errors.ts";
@@ -147,26 +153,16 @@ export interface Destination {
 export type OpenedSource = Archive | JoinedArchives | ZarrArray | ZarrGroup | ColumnArray | ColumnTable;
 
 /** An array of any format: the members needed to write its values. */
-export interface ColumnArray {
-  readonly kind: "array";
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly nbytes: number;
-  readonly attrs: JsonObject;
-  readonly fillValue: JsonValue | undefined;
-  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+export interface ColumnArray
+  extends Pick<
+    ReadableArray,
+    "kind" | "store" | "path" | "dtype" | "shape" | "nbytes" | "attrs" | "fillValue" | "streamBytes"
+  > {
   getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
 }
 
 /** Arrays of equal length side by side. */
-export interface ColumnTable {
-  readonly kind: "table";
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly names: readonly string[];
+export interface ColumnTable extends Pick<ReadableTable, "kind" | "store" | "path" | "attrs" | "names"> {
   column(name: string): ColumnArray;
 }
 

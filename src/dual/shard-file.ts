@@ -28,7 +28,7 @@ import {
   shardIndexLength,
 } from "../zarr/read/shard-index.ts";
 import { type LinkedShard, slotOf } from "./shards.ts";
-import type { FileFacts, FilePlace, FileRange, LinkSite } from "./types.ts";
+import type { FileFacts, FilePlace, FileRange, LinkSite, ShardReplacement } from "./types.ts";
 
 const ENTRY = shardIndexLength(1) - shardIndexLength(0);
 
@@ -337,11 +337,9 @@ export interface NewChunk {
 }
 
 /** Contents of a new shard file. */
-interface ShardPlan {
+interface ShardPlan extends Pick<ShardReplacement, "kept" | "writes"> {
   readonly entries: ShardEntries;
   readonly isNatural: boolean;
-  readonly kept: readonly FileRange[];
-  readonly writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
   /** End of the chunks, where the index starts. */
   readonly end: number;
 }

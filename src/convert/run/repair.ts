@@ -367,13 +367,9 @@ async function isReadable(store: ReadableStore, path: string): Promise<boolean> 
 }
 
 /** What was found at and below a node. */
-interface NodeSurvey {
-  readonly rows: number;
+interface NodeSurvey extends Pick<Survey, "rows" | "holes" | "lost" | "problems"> {
   /** Number of intact chunks, including those not stored. */
   readonly whole: number;
-  readonly holes: readonly Hole[];
-  readonly lost: readonly string[];
-  readonly problems: readonly string[];
   /** The store that reads objects of the node without the unreadable parts. */
   storeOf(key: string): ReadableStore;
 }

@@ -4,7 +4,7 @@ import type { DecodeRun } from "../../archive/read/chunk-fetch.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import type { PackedError } from "../../errors.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import type { ChunkOrder } from "../../zarr/write/write-settings.ts";
+import type { WholeShard } from "../../zarr/write/write-settings.ts";
 import { borrowMemory, type LentMemory, lendMemory } from "./result-memory.ts";
 
 /** The Blosc that decodes and encodes: this library's kernels, or the system's libblosc. */
@@ -57,7 +57,7 @@ export interface EncodeJob {
 }
 
 /** Encodes a whole shard of a Zarr v3 array, and writes it. */
-export interface ShardJob {
+export interface ShardJob extends Pick<WholeShard, "start" | "counts" | "chunkOrder" | "writeEmptyChunks"> {
   readonly kind: "shard";
   readonly blosc: BloscChoice;
   readonly root: string;
@@ -67,15 +67,10 @@ export interface ShardJob {
   /** The array's key in the store, and its document as JSON. */
   readonly path: string;
   readonly document: string;
-  /** The first item of the shard, and the number of items along each dimension. */
-  readonly start: readonly number[];
-  readonly counts: readonly number[];
   /** The items in C order and native byte order, from `offset` on. */
   readonly items: SharedArrayBuffer;
   readonly offset: number;
   readonly length: number;
-  readonly chunkOrder: ChunkOrder;
-  readonly writeEmptyChunks: boolean;
 }
 
 export type ThreadJob = DecodeJob | EncodeJob | ShardJob;
