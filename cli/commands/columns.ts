@@ -18,7 +18,7 @@ import { wrongUse } from "../failure.ts";
 import { parseDTypeText, parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";
 import { closing, columnNamesOf } from "../input/opening.ts";
-import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
+import { drawnRows, noDType, openRawRows, openRows } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
@@ -218,10 +218,7 @@ async function openColumn(
   const { npy } = input;
   const target = { verb: "add", name, outcome: "no column was added" };
   if (npy === undefined) {
-    if (dtype === undefined)
-      throw wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
-        path: input.name,
-      });
+    if (dtype === undefined) throw noDType(input);
     const rowBytes = rowBytesOf(dtype, rowShape);
     checkRows(input, rowBytes === 0 ? rows : (input.size ?? rows * rowBytes) / rowBytes, rows);
     return { dtype, shape: [], values: drawnRows(input, { ...target, rowBytes }, context) };

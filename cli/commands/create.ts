@@ -41,7 +41,14 @@ import {
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
 import { closing } from "../input/opening.ts";
-import { drawnRows, openRawRows, openRows, openTableRows, printCarried } from "../input/rows-input.ts";
+import {
+  drawnRows,
+  noDType,
+  openRawRows,
+  openRows,
+  openTableRows,
+  printCarried,
+} from "../input/rows-input.ts";
 import {
   collectText,
   countItems,
@@ -353,10 +360,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
     (dtype === undefined ? await openRows(from, false, context) : await openRawRows(from, context));
   const { npy } = input;
   if (npy === undefined) {
-    if (dtype === undefined)
-      throw wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
-        path: input.name,
-      });
+    if (dtype === undefined) throw noDType(input);
     const [rows = -1, ...rowShape] = shape ?? [-1];
     return { dtype, rowShape, rows: rows < 0 ? undefined : rows, input };
   }

@@ -4,7 +4,7 @@ import type { DeletePlan, Editable } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Command } from "../command.ts";
 import type { Context, Switches } from "../context.ts";
-import { parseShape } from "../input/array-options.ts";
+import { parseRowsOrShape } from "../input/array-options.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
@@ -16,7 +16,7 @@ export function addResize(program: Command, context: Context): void {
     .command("resize")
     .description("change the number of rows of an array or a table: cut rows off, or append default values")
     .argument("<path>", "folder of an array or a table, or Bloscpack file of an array")
-    .argument("<rows>", "the new number of rows, or a whole shape such as 100,3", parseShape)
+    .argument("<rows>", "the new number of rows, or a whole shape such as 100,3", parseRowsOrShape)
     .option(
       "--dry-run",
       "show how many rows would be cut or added, and how much would be rewritten; change nothing",

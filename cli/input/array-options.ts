@@ -77,7 +77,7 @@ export function parseRowsAndShape(text: string): readonly number[] {
 }
 
 /** A number of rows, or a shape. Throws commander's `InvalidArgumentError`. */
-export function parseShape(text: string): readonly number[] {
+export function parseRowsOrShape(text: string): readonly number[] {
   if (/^\s*\d+\s*(?:,\s*\d+\s*)*$/.test(text)) return parseRowsAndShape(text);
   throw new InvalidArgumentError("Expected a whole number of rows, 0 or more, or a shape such as 1000,3.");
 }

@@ -100,6 +100,13 @@ export async function openRawRows(name: string, context: Context): Promise<Input
   return input;
 }
 
+/** The error for raw bytes whose dtype was not typed. */
+export function noDType({ name }: Input): Error {
+  return wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
+    path: name,
+  });
+}
+
 const GIVEN_DTYPE = "which says its dtype itself, but --dtype is for raw bytes; leave --dtype out";
 
 /** The rows of a `.npy` file in C order. */

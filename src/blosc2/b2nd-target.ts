@@ -4,7 +4,7 @@
  * Streams are copied if the layouts allow it: an inner chunk of a shard becomes a block, or a Blosc1 chunk becomes a chunk with the same
  * blocks. Otherwise values are encoded, block by block. @see docs/blosc2.md
  */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, positionsOf } from "../bytes/arrays.ts";
 import { decodeHeader, prepareEncode } from "../codec/index.ts";
 import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";
@@ -19,7 +19,7 @@ import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyColumnEncoded } from "./b2nd-layout.ts";
-import { cutBlock, positions } from "./blocks.ts";
+import { cutBlock } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
 import { openBlosc2 } from "./open.ts";
 import { DIMENSIONS } from "./zarr-view.ts";
@@ -214,9 +214,9 @@ async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Ar
   const fill = array.model.fillItem;
   const listed = new ListedInOrder(array, signal);
   try {
-    for (const position of positions(layout.grid)) {
+    for (const position of positionsOf(layout.grid)) {
       const members: (ZarrChunk | undefined)[] = [];
-      for (const member of positions(perChunk))
+      for (const member of positionsOf(perChunk))
         members.push(await listed.take(member.map((index, d) => at(position, d) * at(perChunk, d) + index)));
       if (members.every((member) => member === undefined)) {
         // c-blosc2 does not open a frame that stores a chunk of zeros: the index must mark it instead.
@@ -345,12 +345,12 @@ async function* encodedChunks({ column, layout, context }: Work): AsyncGenerator
     blocksize: blockBytes,
   };
   await prepareEncode(kind.compressor);
-  for (const position of positions(grid)) {
+  for (const position of positionsOf(grid)) {
     const origin = position.map((index, d) => index * at(chunks, d));
     const box = origin.map((start, d) => Math.min(at(chunks, d), at(shape, d) - start));
     const bytes = await valuesOf(column, origin, box, context.signal);
     const grid = chunks.map((length, d) => Math.ceil(length / at(blocks, d)));
-    const values = Array.from(positions(grid), (block) =>
+    const values = Array.from(positionsOf(grid), (block) =>
       cutBlock(
         { bytes, shape: box },
         { shape: blocks, origin: block.map((index, d) => index * at(blocks, d)) },

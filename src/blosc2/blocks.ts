@@ -1,13 +1,7 @@
 /** Shapes and positions of blocks in a chunk of several dimensions. Must not know frames. */
-import { at, elementsOf, unravel } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { copyItems, type ItemView } from "../values/copy-items.ts";
 import { stridesOf } from "../values/selection.ts";
-
-/** All positions of a grid, in C order, one at a time: a grid can have millions. */
-export function* positions(counts: readonly number[]): Generator<number[]> {
-  const total = elementsOf(counts);
-  for (let index = 0; index < total; index++) yield unravel(index, counts);
-}
 
 interface Items {
   readonly bytes: Uint8Array;

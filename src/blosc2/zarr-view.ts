@@ -6,7 +6,7 @@
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 
-import { at, elementsOf, joinBytes, keepLast, roundUp } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, keepLast, positionsOf, roundUp } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { HERE } from "../codec/made.ts";
@@ -25,7 +25,7 @@ import { arrayDocument, DOCUMENT } from "../zarr/document/make-v3.ts";
 import { DESCR } from "../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
-import { positions, putBlock } from "./blocks.ts";
+import { putBlock } from "./blocks.ts";
 import { type Cut, whyNotCopied } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
@@ -378,7 +378,7 @@ export class Blosc2Store implements ReadableStore {
     const { dtype, chunks, blocks: shape } = this.#cut;
     const out = new Uint8Array(elementsOf(chunks) * dtype.itemSize);
     const grid = chunks.map((length, d) => Math.ceil(length / at(shape, d)));
-    for (const [i, position] of [...positions(grid)].entries()) {
+    for (const [i, position] of [...positionsOf(grid)].entries()) {
       const block = blocks[i];
       if (block === undefined) continue;
       const bytes = await decode(joinBytes(block), { maxNbytes: this.#frame.blockBytes });

@@ -161,6 +161,12 @@ export function unravel(index: number, shape: readonly number[]): number[] {
   return reversed.reverse();
 }
 
+/** All positions of a grid in C order, one at a time: a grid can have millions, and a document can promise more than memory holds. */
+export function* positionsOf(counts: readonly number[]): Generator<number[]> {
+  const total = elementsOf(counts);
+  for (let index = 0; index < total; index++) yield unravel(index, counts);
+}
+
 // Memory for results. A failed allocation is an error with a code, and large memory can be prepared.
 
 /** Bytes of a result from which on its memory is prepared; below that, preparing takes as long as it saves. */

@@ -11,7 +11,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 import { jsonBytes, parseJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, resolveRange } from "../store/key.ts";
-import type { ByteRange, WritableStore } from "../store/types.ts";
+import type { ByteRange, ReadableStore, WritableStore } from "../store/types.ts";
 import {
   documentKey,
   ENTRY_DOCUMENT,
@@ -400,6 +400,18 @@ export function refuseFilters(attributes: JsonObject, path: string): void {
   );
 }
 
+/** True if a hierarchy is at `base`. Throws `CONFLICT` for another kind of Zarr node. */
+export async function hasEntryDocument(store: ReadableStore, base: string): Promise<boolean> {
+  const key = joinKey(base, "zarr.json");
+  const entry = await store.get(key);
+  if (entry === undefined) return false;
+  const path = store.describe(key);
+  if (isEntryDocument(parseJson(entry, path))) return true;
+  throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
+    path,
+  });
+}
+
 /** Implements the exported `createTransformerArray`. */
 export async function createTransformerArray(
   store: WritableStore,
@@ -411,15 +423,8 @@ export async function createTransformerArray(
   // The node: its document does not exist yet.
   const name = store.describe(joinKey(base, path));
   refuseFilters(spec.attributes ?? {}, name);
-  const entryKey = joinKey(base, "zarr.json");
-  const entry = await store.get(entryKey);
-  if (entry === undefined)
-    await store.put(entryKey, encodeTransformerJson(ENTRY_DOCUMENT), { ifAbsent: true });
-  else if (!isEntryDocument(parseJson(entry, store.describe(entryKey)))) {
-    throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
-      path: store.describe(entryKey),
-    });
-  }
+  if (!(await hasEntryDocument(store, base)))
+    await store.put(joinKey(base, "zarr.json"), encodeTransformerJson(ENTRY_DOCUMENT), { ifAbsent: true });
   const key = joinKey(base, documentKey(path, "array"));
   const document = transformerDocument(spec);
   const model = parseTransformerArray(document, base, path, key, { name });

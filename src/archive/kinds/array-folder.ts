@@ -6,14 +6,13 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { isObject, parseJson } from "../../format/json.ts";
-import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
+import { filledText, parseFilled, withoutSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
-import type { ChunkDecoder } from "../read/chunk-fetch.ts";
 import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
 import { NestedArray } from "./column-archives.ts";
 import type { ArrayArchive, Identity, OpenOptions } from "./types.ts";
@@ -24,22 +23,17 @@ export interface FolderMetadata {
   readonly storage: Uint8Array | undefined;
 }
 
-export interface ArrayFolder {
-  readonly store: ReadableStore;
-  readonly path: string;
+export interface ArrayFolder
+  extends Pick<
+    ArchiveParts,
+    "store" | "path" | "metadata" | "warnings" | "filled" | "clevel" | "verify" | "decoder"
+  > {
   readonly dtype: DType;
   readonly shape: readonly number[];
   /** Rows that the chunks hold: more than `shape[0]` if a table cuts the column. */
   readonly heldRows: number;
   readonly chunklen: number;
-  readonly clevel: number | undefined;
   readonly dflt: JsonValue | undefined;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
-  /** Rows that a repair filled. [FG-15] */
-  readonly filled?: readonly RowSpan[] | undefined;
-  readonly verify: boolean;
-  readonly decoder: ChunkDecoder | undefined;
 }
 
 /** Interprets `meta/sizes` and `meta/storage`. With `rows`, only that many rows are shown. Throws `INCOMPLETE`, `BAD_FIELD`. */
@@ -53,8 +47,11 @@ export function readFolder(
   const sizesPath = store.describe(joinKey(path, "meta/sizes"));
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   if (found.sizes === undefined)
-    throw missing(sizesPath, ', or let "superchunk repair" count the rows of an array of superchunks again');
-  if (found.storage === undefined) throw missing(storagePath);
+    throw missingFile(
+      sizesPath,
+      ', or let "superchunk repair" count the rows of an array of superchunks again',
+    );
+  if (found.storage === undefined) throw missingFile(storagePath);
   const sizes = parseSizes(found.sizes, sizesPath);
   const storage = parseStorage(found.storage, storagePath);
   const { dtype } = storage;
@@ -99,7 +96,8 @@ function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" |
   return { filled, warnings: filled.map(filledText) };
 }
 
-function missing(path: string, more = ""): SuperchunkError {
+/** The error for a metadata file that is not there; `more` is what else to do. */
+export function missingFile(path: string, more = ""): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
     `the file is missing, and the array cannot be read without it. Look for a complete copy${more}`,

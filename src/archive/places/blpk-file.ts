@@ -9,6 +9,7 @@ import { at } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { joinSafeNumber } from "../../bytes/fields.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
 import {
@@ -203,16 +204,16 @@ async function walkAll(store: ReadableStore, request: WalkRequest): Promise<Loca
   return { starts: walked.starts, ends, walked };
 }
 
-/** Decoded size of chunk `index` according to its Blosc header. */
-export async function readChunkNbytes(
+/** Reads the Blosc header of chunk `index`. */
+export async function readChunkHeader(
   store: ReadableStore,
   file: BlpkFile,
   index: number,
   signal?: AbortSignal,
-): Promise<number> {
+): Promise<ChunkHeader> {
   const offset = at(file.starts, index);
   const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
-  return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset }).nbytes;
+  return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset });
 }
 
 const WINDOW = 65536;

@@ -10,7 +10,7 @@ import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
-import { type BlpkFile, openSuperchunk, readChunkNbytes } from "./blpk-file.ts";
+import { type BlpkFile, openSuperchunk, readChunkHeader } from "./blpk-file.ts";
 import {
   type ChunkSequence,
   contradict,
@@ -212,7 +212,7 @@ async function unequalStarts(
   const sizes = walked?.nbytes.slice(0, nchunks) ?? new Float64Array(nchunks);
   if (walked === undefined) {
     const read = async (index: number, call: AbortSignal | undefined): Promise<void> => {
-      sizes[index] = await readChunkNbytes(store, file, index, call);
+      sizes[index] = (await readChunkHeader(store, file, index, call)).nbytes;
     };
     await runPooled(offsets.keys(), AT_ONCE, read, signal);
   }
@@ -240,7 +240,7 @@ async function chunkSizes(
   const { header, walked, path } = file;
   if (nchunks === 0) return { chunkBytes: 0, lastBytes: 0 };
   const readNbytes = async (index: number): Promise<number> =>
-    walked?.nbytes[index] ?? (await readChunkNbytes(store, file, index, signal));
+    walked?.nbytes[index] ?? (await readChunkHeader(store, file, index, signal)).nbytes;
   const stated = header.version === 1 ? { chunkSize: -1, lastChunk: -1 } : header;
   const lastBytes = stated.lastChunk >= 0 ? stated.lastChunk : await readNbytes(nchunks - 1);
   if (nchunks === 1) return { chunkBytes: lastBytes, lastBytes };

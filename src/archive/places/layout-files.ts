@@ -14,7 +14,7 @@ import { absentPlaceOf, openPlaces } from "../../places/open-places.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/array-folder.ts";
+import { type ArrayFolder, type FolderMetadata, missingFile, readFolder } from "../kinds/array-folder.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
@@ -262,7 +262,7 @@ export async function readGeneration(
     const layout = parseLayout(objectOf(parseJson(sizes, sizesPath)), sizesPath);
     if (layout === undefined) throw gone(sizesPath);
     const text = layout.storage === undefined ? storage : encodeJson(layout.storage);
-    if (text === undefined) throw missingStorage(store.describe(joinKey(path, "meta/storage")));
+    if (text === undefined) throw missingFile(store.describe(joinKey(path, "meta/storage")));
     const storagePath =
       layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
     const parsed = parseStorage(text, storagePath);
@@ -364,14 +364,6 @@ export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly st
 /** A metadata file as this library writes it. */
 export function encodeJson(value: JsonInput): Uint8Array {
   return new TextEncoder().encode(`${stringifyJson(value, { python: true })}\n`);
-}
-
-function missingStorage(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    "the file is missing, and the array cannot be read without it. Look for a complete copy",
-    { path, expected: "a file", found: "nothing" },
-  );
 }
 
 function gone(path: string): SuperchunkError {

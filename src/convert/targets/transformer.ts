@@ -9,7 +9,6 @@ import type { Archive, ArrayArchive, BytesArchive } from "../../archive/kinds/ty
 import { decode, encode } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { parseJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonValue } from "../../format/types.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
@@ -20,11 +19,11 @@ import {
   ENTRY_DOCUMENT,
   TRANSFORMER_INDEX,
 } from "../../zarr/document/metadata-transformer.ts";
-import { isEntryDocument } from "../../zarr/document/metadata-v3.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import {
   encodeTransformerJson,
+  hasEntryDocument,
   refuseFilters,
   type TransformerSpecification,
   transformerDocument,
@@ -264,12 +263,7 @@ async function claim(
   paths: readonly string[],
 ): Promise<readonly string[]> {
   if (!(await hasEntries(store, base))) return [base];
-  const entryKey = joinKey(base, "zarr.json");
-  const entry = await store.get(entryKey);
-  if (entry !== undefined && !isEntryDocument(parseJson(entry, store.describe(entryKey))))
-    throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
-      path: store.describe(entryKey),
-    });
+  await hasEntryDocument(store, base);
   for (const path of paths)
     for (const kind of ["array", "group"] as const) {
       const key = joinKey(base, documentKey(path, kind));

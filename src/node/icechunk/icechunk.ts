@@ -10,7 +10,7 @@ import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import type { ContainerCredentials } from "../../references/containers/container-reader.ts";
+import { type ContainerCredentials, noCredentials } from "../../references/containers/container-reader.ts";
 import { type Container, Containers } from "../../references/containers/containers.ts";
 import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
 import { encodeKey } from "../../store/key.ts";
@@ -226,11 +226,7 @@ function credentialsOf(
 ): Icechunk.Credentials | null {
   const own = credentials === undefined ? undefined : given[credentials];
   if (credentials !== undefined && anonymous !== true && own === undefined)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `container "${name}" asks for the credentials "${credentials}", which were not given`,
-      { field: "credentials", expected: credentials },
-    );
+    throw noCredentials(name, credentials);
   switch (store) {
     case "local":
     case "http":

@@ -127,12 +127,7 @@ export class ContainerReader {
         { field: "container", expected: "an authorised container", found: name },
       );
     if (anonymous === true || credentials === undefined) return;
-    if (this.#options.credentials?.[credentials] === undefined)
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `container "${name}" asks for the credentials "${credentials}", which were not given`,
-        { field: "credentials", expected: credentials },
-      );
+    if (this.#options.credentials?.[credentials] === undefined) throw noCredentials(name, credentials);
   }
 
   #open(container: Container): Promise<ReadableStore> {
@@ -156,6 +151,15 @@ export class ContainerReader {
     if (info === undefined) throw absent(store.describe(key));
     return info;
   }
+}
+
+/** The error for credentials that a container names and that were not given. */
+export function noCredentials(name: string, credentials: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `container "${name}" asks for the credentials "${credentials}", which were not given`,
+    { field: "credentials", expected: credentials },
+  );
 }
 
 /** Access to the places of arrays. */

@@ -2,10 +2,9 @@
 
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
-import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
+import { type BlpkFile, openBlpkFile, readChunkHeader } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
-import { decodeStoredHeader } from "../../archive/read/block-read.ts";
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -84,7 +83,7 @@ export async function readBloscpackState(
     nbytes,
     chunkSize: nbytes === 0 ? 0 : header.chunkSize > 0 ? header.chunkSize : chunkBytes,
     last: nbytes === 0 ? new Uint8Array(0) : await archive.readBytes(lastStart, nbytes, options),
-    lastHeader: nchunks === 0 ? undefined : await chunkHeaderAt(source, file, nchunks - 1),
+    lastHeader: nchunks === 0 ? undefined : await readChunkHeader(source, file, nchunks - 1),
     section: section?.bytes,
     metadata: section?.metadata,
     sectionOptions: section?.options,
@@ -117,12 +116,6 @@ async function readSection(
   return { bytes, metadata, options: { checksum, level, maxMetaSize } };
 }
 
-async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number): Promise<ChunkHeader> {
-  const offset = at(file.starts, index);
-  const bytes = await store.getRange(file.key, { offset, length: 16 });
-  return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset });
-}
-
 /** Bytes of each of the first `count` chunks with digest, according to their headers. */
 export async function storedSizes(state: BloscpackState, count: number): Promise<Float64Array> {
   const { file } = state;
@@ -130,7 +123,7 @@ export async function storedSizes(state: BloscpackState, count: number): Promise
   const sizes = new Float64Array(count);
   for (let i = 0; i < count; i++) {
     const known = file.walked?.sizes[i];
-    sizes[i] = (known ?? (await chunkHeaderAt(state.store, file, i)).ctbytes) + digest;
+    sizes[i] = (known ?? (await readChunkHeader(state.store, file, i)).ctbytes) + digest;
   }
   return sizes;
 }

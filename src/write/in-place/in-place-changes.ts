@@ -4,7 +4,7 @@
  * @see FORMAT.md [FG-12]
  */
 
-import { type BlpkFile, openBlpkFile, readChunkNbytes } from "../../archive/places/blpk-file.ts";
+import { type BlpkFile, openBlpkFile, readChunkHeader } from "../../archive/places/blpk-file.ts";
 import {
   arrayJournalKey,
   type InPlaceStore,
@@ -290,7 +290,12 @@ export class InPlaceFile {
     const { file } = this;
     const { length } = file.starts;
     if (Number.isInteger(inFile) && inFile >= 0 && inFile < length)
-      return placeInFile(file, inFile, index, nbytes ?? (await readChunkNbytes(store, file, inFile, signal)));
+      return placeInFile(
+        file,
+        inFile,
+        index,
+        nbytes ?? (await readChunkHeader(store, file, inFile, signal)).nbytes,
+      );
     throw new SuperchunkError("BAD_ARGUMENT", `chunk ${inFile} does not exist: the file has ${length}`, {
       path: file.path,
       field: "index",

@@ -4,7 +4,7 @@
  */
 
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
-import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
+import { at, positionsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
@@ -50,12 +50,6 @@ async function* gridPositions(
 
 function allPositions({ axes }: ArrayModel): Generator<readonly number[]> {
   return positionsOf(axes.map(({ count }) => count));
-}
-
-/** All positions of a grid in C order, generated one at a time: a document can promise more than memory holds. */
-function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
-  const total = elementsOf(counts);
-  for (let index = 0; index < total; index++) yield unravel(index, counts);
 }
 
 /** The positions that have an object; undefined if they are few enough to look up, or a list is of no use or not to be had. */
