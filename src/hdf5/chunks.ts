@@ -312,6 +312,9 @@ function readRecord(
   return { at: dataset.shape.map(() => record.uint(8, "offset of a chunk")), address, size, mask };
 }
 
+/** Name of an index and its parts in messages. */
+const INDEX = "an index of chunks";
+
 /** Adds the chunks of `count` elements, starting with chunk number `first`, or of those near the wanted one. */
 function addElements(
   walk: Walk,
@@ -337,9 +340,7 @@ function addElements(
 
 async function walkFixed(walk: Walk, address: number): Promise<void> {
   const { file } = walk;
-  const head = await file.fields(address, 12 + file.lengthSize + file.offsetSize, "an index of chunks");
-  head.expect("FAHD");
-  head.checkSum(head.length - 4, "an index of chunks");
+  const head = await file.summed(address, 12 + file.lengthSize + file.offsetSize, INDEX, "FAHD");
   head.skip(2);
   const entry = head.uint8("length of an entry");
   const pageBits = head.uint8("bits of a page");
@@ -354,9 +355,7 @@ async function walkFixed(walk: Walk, address: number): Promise<void> {
   }
   const pages = Math.ceil(count / perPage);
   const bitBytes = Math.ceil(pages / 8);
-  const start = await file.fields(block, prefix + bitBytes + 4, "an index of chunks");
-  start.expect("FADB");
-  start.checkSum(prefix + bitBytes, "an index of chunks");
+  const start = await file.summed(block, prefix + bitBytes + 4, INDEX, "FADB");
   start.at = prefix;
   const bits = start.bytes(bitBytes, "pages");
   const only = walk.wanted && Math.floor((walk.wanted[0] as number) / perPage);
@@ -375,10 +374,7 @@ async function addBlock(
   block: { prefix: number; signature?: string; first: number; count: number; entry: number; used?: number },
 ): Promise<void> {
   const { prefix, signature, first, count, entry, used = first + count } = block;
-  const length = prefix + count * entry;
-  const fields = await walk.file.fields(address, length + 4, "an index of chunks");
-  if (signature !== undefined) fields.expect(signature);
-  fields.checkSum(length, "an index of chunks");
+  const fields = await walk.file.summed(address, prefix + count * entry + 4, INDEX, signature);
   fields.at = prefix;
   addElements(walk, fields, { first, count: Math.max(0, Math.min(count, used - first)), entry });
 }
@@ -390,9 +386,7 @@ function hasBit(bits: Uint8Array, index: number): boolean {
 async function walkExtensible(walk: Walk, address: number): Promise<void> {
   const { file } = walk;
   const { offsetSize } = file;
-  const head = await file.fields(address, 16 + 6 * file.lengthSize + offsetSize, "an index of chunks");
-  head.expect("EAHD");
-  head.checkSum(head.length - 4, "an index of chunks");
+  const head = await file.summed(address, 16 + 6 * file.lengthSize + offsetSize, INDEX, "EAHD");
   head.skip(2);
   const entry = head.uint8("length of an entry");
   const maxBits = head.uint8("bits of an index");
@@ -411,13 +405,8 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
   const direct = 2 * Math.log2(pointers);
   const directBlocks = 2 * (pointers - 1);
   const superBlocks = Math.max(0, supers - direct);
-  const fields = await file.fields(
-    root,
-    10 + offsetSize + inIndex * entry + (directBlocks + superBlocks) * offsetSize,
-    "an index of chunks",
-  );
-  fields.expect("EAIB");
-  fields.checkSum(fields.length - 4, "an index of chunks");
+  const rootLength = 10 + offsetSize + inIndex * entry + (directBlocks + superBlocks) * offsetSize;
+  const fields = await file.summed(root, rootLength, INDEX, "EAIB");
   fields.skip(2 + offsetSize);
   const elements = fields.part(inIndex * entry, "chunks");
   if (!isBeside(walk, undefined, [inIndex]))
@@ -445,9 +434,7 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
         continue;
       }
       const length = 6 + offsetSize + offsetBytes + blocks * (bitBytes + offsetSize);
-      const found = await file.fields(block, length + 4, "an index of chunks");
-      found.expect("EASB");
-      found.checkSum(length, "an index of chunks");
+      const found = await file.summed(block, length + 4, INDEX, "EASB");
       found.skip(2 + offsetSize + offsetBytes);
       bits = found.bytes(blocks * bitBytes, "pages");
       own = Array.from({ length: blocks }, () => found.address("block of chunks"));

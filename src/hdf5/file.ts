@@ -337,6 +337,14 @@ export class Hdf5File {
     return this.#block.base + address;
   }
 
+  /** The fields of a structure that begins with a signature, if one is given, and ends with a checksum. Throws for others. */
+  async summed(address: number, length: number, field: string, signature?: string): Promise<Fields> {
+    const fields = await this.fields(address, length, field);
+    if (signature !== undefined) fields.expect(signature);
+    fields.checkSum(length - 4, field);
+    return fields;
+  }
+
   /** The fields of a structure. Throws `TRUNCATED` if the file ends before it does, `LIMIT` for an absurd length. */
   async fields(address: number, length: number, field: string): Promise<Fields> {
     const position = this.positionOf(address);

@@ -268,27 +268,22 @@ export class FractalHeap {
   ): Promise<number> {
     const { width, start, maxDirect, offsetBytes } = this.#facts;
     const { offsetSize } = this.#file;
-    const fields = await this.#file.fields(
-      block,
-      9 + offsetSize + offsetBytes + rows * width * offsetSize,
-      "a block of a heap",
-    );
-    fields.expect("FHIB");
-    fields.checkSum(fields.length - 4, "a block of a heap");
+    const length = 9 + offsetSize + offsetBytes + rows * width * offsetSize;
+    const fields = await this.#file.summed(block, length, "a block of a heap", "FHIB");
     if (depth > MAX_DEPTH) throw fields.bad("depth of the heap", `at most ${MAX_DEPTH}`, depth);
     fields.skip(1 + offsetSize + offsetBytes);
     let at = first;
     for (let row = 0; row < rows; row++) {
-      const length = row === 0 ? start : start * 2 ** (row - 1);
+      const size = row === 0 ? start : start * 2 ** (row - 1);
       for (let column = 0; column < width; column++) {
         const child = fields.address("a block of the heap");
-        if (offset >= at && offset < at + length) {
+        if (offset >= at && offset < at + size) {
           if (child === undefined) throw fields.bad("a block of the heap", "an address", "none");
-          if (length <= maxDirect) return child + offset - at;
-          const below = Math.log2(length / (start * width)) + 1;
+          if (size <= maxDirect) return child + offset - at;
+          const below = Math.log2(size / (start * width)) + 1;
           return this.#find(offset, child, { rows: below, first: at }, depth + 1);
         }
-        at += length;
+        at += size;
       }
     }
     throw fields.bad("offset in the heap", `below ${at}`, offset);
@@ -302,9 +297,7 @@ export async function* recordsOf(
   skips?: (low: Fields | undefined, high: Fields | undefined) => boolean,
 ): AsyncGenerator<Fields> {
   const { offsetSize, lengthSize } = file;
-  const head = await file.fields(address, 22 + offsetSize + lengthSize, "a B-tree");
-  head.expect("BTHD");
-  head.checkSum(head.length - 4, "a B-tree");
+  const head = await file.summed(address, 22 + offsetSize + lengthSize, "a B-tree", "BTHD");
   head.skip(2);
   const nodeSize = head.uint32("length of a node");
   const recordSize = head.uint16("length of a record");
