@@ -15,6 +15,7 @@ import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import { swapItems } from "../values/copy-items.ts";
+import type { StoredChunk } from "../write/array/superchunk-file.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
@@ -130,15 +131,9 @@ interface Work {
   encoded: number;
 }
 
-interface Stored {
-  readonly bytes: Uint8Array;
-  readonly digest: Uint8Array;
-  readonly nbytes: number;
-}
-
 const NO_BYTES = new Uint8Array(0);
 
-async function* storedChunks(work: Work): AsyncGenerator<Stored> {
+async function* storedChunks(work: Work): AsyncGenerator<StoredChunk> {
   const { column, layout, context } = work;
   const count = elementsOf(layout.grid);
   const items = column.nbytes / Math.max(1, count);

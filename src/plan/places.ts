@@ -17,7 +17,7 @@ import { joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { assertOutputFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
-import { peek } from "./peek.ts";
+import { type Peeked, peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
 const NOTHING = "neither an archive nor a Zarr array";
@@ -122,7 +122,7 @@ async function stateOf(
   { store, opened: known }: PlanPlace,
   { path, array }: FoundReadable,
   reading: OpenOptions,
-): Promise<{ readonly versions: string; readonly nbytes: number }> {
+): Promise<Peeked> {
   if (array !== undefined)
     return { versions: await digestOf(await fingerprintZarr(array)), nbytes: array.nbytes };
   const peeked = known === undefined ? await peek(store, path, reading.signal) : undefined;

@@ -38,7 +38,6 @@ export interface KnownColumn {
   /** Undefined if the array has a single folder. */
   readonly name: string | undefined;
   readonly folder: string;
-  readonly dtype: DType;
   readonly rowBytes: number;
 }
 
@@ -161,15 +160,10 @@ function columnsOf(
   const data = joinKey(path, "data");
   const items = elementsOf(rowShape);
   if (!hasColumns || dtype.kind !== "struct")
-    return [{ name: undefined, folder: data, dtype, rowBytes: items * dtype.itemSize }];
+    return [{ name: undefined, folder: data, rowBytes: items * dtype.itemSize }];
   return dtype.fields.map((field) => {
     checkStoredName(field.name, data, "field");
-    return {
-      name: field.name,
-      folder: joinKey(data, field.name),
-      dtype: field.dtype,
-      rowBytes: items * fieldSize(field),
-    };
+    return { name: field.name, folder: joinKey(data, field.name), rowBytes: items * fieldSize(field) };
   });
 }
 

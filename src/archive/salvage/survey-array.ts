@@ -36,7 +36,6 @@ export interface SurveyOptions extends OpenOptions, GivenFacts, Pick<LongOptions
 /** What was found of a damaged archive. */
 export interface Survey {
   readonly dialect: Archive["dialect"];
-  readonly kind: Archive["kind"];
   /** Rows that there should be; bytes, for plain bytes. */
   readonly rows: number;
   /** Rows that the metadata count; undefined if they do not say. */
@@ -121,7 +120,6 @@ export async function surveyArray(
   const holes = listHoles(columns, rows);
   return {
     dialect: known.kind,
-    kind: "array",
     rows,
     rowsBefore: known.sizes?.shape[0],
     holes,

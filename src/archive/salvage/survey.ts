@@ -114,7 +114,6 @@ async function surveyTable(
   );
   return {
     dialect: "ctable",
-    kind: "table",
     rows,
     rowsBefore: first?.rowsBefore,
     holes,
@@ -222,7 +221,6 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   };
   return {
     dialect,
-    kind: isArray ? "array" : "bytes",
     rows,
     rowsBefore: nbytes === undefined ? undefined : rows,
     holes,

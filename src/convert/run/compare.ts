@@ -21,6 +21,7 @@ import { resolveSelection } from "../../values/selection.ts";
 import { countPositions, shapeAt, startAt } from "../../zarr/document/chunk-grid.ts";
 import { slabsOf, type ZarrArray } from "../../zarr/read/array.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
+import type { Region } from "../../zarr/write/shard-changes.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
@@ -116,7 +117,7 @@ export async function compareZarr(
   const path = copy.store.describe(copy.path);
   // A field that is a sub-array has dimensions of its own.
   const more = copy.shape.slice(source.shape.length);
-  const compareBox = async (box: Box, where: string): Promise<void> => {
+  const compareBox = async (box: Region, where: string): Promise<void> => {
     const own = { start: [...box.start, ...more.map(() => 0)], shape: [...box.shape, ...more] };
     const at = await firstDifference(
       valuesIn(source, box, signal, transform),
@@ -135,17 +136,12 @@ export async function compareZarr(
   for (const box of boxes) await compareBox(box, `of the chunk or shard at item ${box.start.join(", ")}`);
 }
 
-interface Box {
-  readonly start: readonly number[];
-  readonly shape: readonly number[];
-}
-
 /** Parts that either array stores, within its shape; undefined if they are half of the grid or more. */
 async function storedBoxes(
   arrays: readonly ZarrArray[],
   signal: AbortSignal | undefined,
-): Promise<readonly Box[] | undefined> {
-  const boxes = new Map<string, Box>();
+): Promise<readonly Region[] | undefined> {
+  const boxes = new Map<string, Region>();
   const rank = arrays[0]?.shape.length;
   for (const { store, model, shape } of arrays) {
     const most = countPositions(model.axes) / 2;
@@ -165,7 +161,7 @@ async function storedBoxes(
 /** The values of a part in C order, in the byte order that v3 has in memory. */
 async function* valuesIn(
   array: ZarrArray,
-  { start, shape }: Box,
+  { start, shape }: Region,
   signal: AbortSignal | undefined,
   transform: ItemTransform | undefined,
 ): AsyncGenerator<Uint8Array> {

@@ -6,7 +6,7 @@ import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine } from "../document/chunk-grid.ts";
-import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../read/shard-index.ts";
+import { emptyEntries, encodeShardIndex, shardIndexLength } from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots } from "./write-settings.ts";
 
 /** Settings that all chunks of an array share. */
@@ -103,7 +103,7 @@ export async function layOutShard(
   order: ChunkOrder,
 ): Promise<Uint8Array[]> {
   const capacity = elementsOf(grid);
-  const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
+  const entries = emptyEntries(capacity);
   let offset = index.location === "start" ? shardIndexLength(capacity, index) : 0;
   const pieces: Uint8Array[] = [];
   for (const slot of orderSlots(chunks.keys(), grid, order)) {

@@ -10,6 +10,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import type { ObjectInfo, PutOptions, WritableStore } from "../../store/types.ts";
 import {
+  emptyEntries,
   encodeShardIndex,
   type ShardEntries,
   type ShardEntry,
@@ -110,7 +111,7 @@ function placeParts(
 ): { entries: (ShardEntry | undefined)[]; order: ShardPart[] } {
   const capacity = elementsOf(grid);
   const bySlot = new Map(parts.map((part) => [part.slot, part]));
-  const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
+  const entries = emptyEntries(capacity);
   let offset = layout.location === "start" ? shardIndexLength(capacity, layout) : 0;
   const order: ShardPart[] = [];
   for (const slot of orderSlots(bySlot.keys(), grid, chunkOrder)) {
