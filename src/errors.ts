@@ -119,6 +119,17 @@ export function badArgument(field: string, found: unknown, expected: string): Su
   });
 }
 
+/** The error for the name of a column or a field that does not exist. */
+export function notNamed(
+  what: "column" | "field",
+  name: string,
+  names: readonly string[],
+  path?: string,
+): SuperchunkError {
+  const message = `no ${what} "${name}"; expected one of ${names.join(", ")}`;
+  return new SuperchunkError("NOT_FOUND", message, { ...(path !== undefined && { path }), field: name });
+}
+
 /** An error in a form that can be posted to another thread. */
 export interface PackedError {
   readonly code: ErrorCode | undefined;

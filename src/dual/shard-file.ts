@@ -436,19 +436,24 @@ function rangesOf(entries: ShardEntries): FileRange[] {
   return joined;
 }
 
+/** What is at the place of a data file. Throws `INCOMPLETE` if nothing is. */
+export async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
+  const facts = await files.inspect(at);
+  if (facts !== undefined) return facts;
+  throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path: files.describe(at) });
+}
+
 /**
  * Refuses a file that cannot be written without changing another file's bytes. `link` is what is at its shard's key.
  * @throws CONFLICT if it has names that linking did not give it; UNSUPPORTED if it is a symbolic link; INCOMPLETE
  */
 export async function assertOwnNames(
-  { files }: LinkSite,
+  site: LinkSite,
   data: FilePlace,
   link: FileFacts | undefined,
 ): Promise<FileFacts> {
-  const facts = await files.inspect(data);
-  const path = files.describe(data);
-  if (facts === undefined)
-    throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path });
+  const facts = await factsOf(site, data);
+  const path = site.files.describe(data);
   if (facts.kind !== "file")
     throw new SuperchunkError(
       "UNSUPPORTED",

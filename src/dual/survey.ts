@@ -10,6 +10,7 @@ import { shardIndexLength } from "../zarr/read/shard-index.ts";
 import {
   assertOwnNames,
   checkTail,
+  factsOf,
   makeTail,
   type StoredShard,
   type Tail,
@@ -287,12 +288,6 @@ export function storedShard(
 
 async function crcOf({ store, key }: StoredShard, offset: number, length: number): Promise<number> {
   return crc32c((await store.getRange(key, { offset, length })) ?? new Uint8Array(0));
-}
-
-async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
-  const facts = await files.inspect(at);
-  if (facts !== undefined) return facts;
-  throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path: files.describe(at) });
 }
 
 /** True if the first `size` bytes of a data file and of its copy are the same. An index alone does not show which values changed. */

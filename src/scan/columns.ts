@@ -4,7 +4,7 @@
  * Knows what arrays have in common; must not know filters. @see FORMAT.md [FI]
  */
 import { at, elementsOf } from "../bytes/arrays.ts";
-import { SuperchunkError } from "../errors.ts";
+import { notNamed, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
@@ -109,11 +109,7 @@ const CELL_ROWS = 65_536;
 /** The column with a name. Throws `NOT_FOUND`, `UNSUPPORTED`. */
 export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
   const path = table.store.describe(table.path);
-  if (!table.names.includes(name))
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; expected one of ${table.names.join(", ")}`, {
-      path,
-      field: name,
-    });
+  if (!table.names.includes(name)) throw notNamed("column", name, table.names, path);
   const array = table.column(name);
   const [, ...inner] = array.shape;
   const cellRows = isCutByRows(array) ? (array.chunkLength ?? CELL_ROWS) : CELL_ROWS;

@@ -5,7 +5,7 @@
  * Knows what arrays have in common. @see docs/library.md
  */
 import { allocate, at, elementsOf } from "../bytes/arrays.ts";
-import { SuperchunkError } from "../errors.ts";
+import { notNamed, SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
@@ -180,11 +180,8 @@ function fieldsOf(array: ScanArray, names: readonly string[]): readonly Field[] 
   return names.map((name) => {
     const field = dtype.fields.find((each) => each.name === name);
     if (field !== undefined) return field;
-    throw new SuperchunkError(
-      "NOT_FOUND",
-      `no field "${name}"; expected one of ${dtype.fields.map((each) => each.name).join(", ")}`,
-      { path: store.describe(path), field: name },
-    );
+    const known = dtype.fields.map((each) => each.name);
+    throw notNamed("field", name, known, store.describe(path));
   });
 }
 

@@ -6,7 +6,7 @@
  */
 
 import { elementsOf, IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
-import { SuperchunkError } from "../errors.ts";
+import { notNamed, SuperchunkError } from "../errors.ts";
 import { whyUnreadable } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
 
@@ -166,12 +166,10 @@ export class StructArray extends Container<StructValue> {
   /** Copies all values of one field. */
   field(name: string): TypedValues {
     const field = this.fields.find((each) => each.name === name);
-    if (field === undefined)
-      throw new SuperchunkError(
-        "NOT_FOUND",
-        `no field "${name}"; expected one of ${this.fields.map((f) => f.name).join(", ")}`,
-        { field: name },
-      );
+    if (field === undefined) {
+      const names = this.fields.map((each) => each.name);
+      throw notNamed("field", name, names);
+    }
     const size = fieldSize(field);
     const out = new Uint8Array(size * this.length);
     for (let i = 0; i < this.length; i++) {

@@ -4,7 +4,7 @@
  */
 
 import { at, elementsOf, fillResult } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { notNamed, SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
@@ -90,7 +90,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     const end = name.indexOf("/");
     const group = end < 0 ? undefined : this.parts.columns.get(name.slice(0, end));
     if (group !== undefined && group.columnNames.length > 0) return group.column(name.slice(end + 1));
-    throw noColumn(name, this.columnNames, this.shownPath);
+    throw notNamed("column", name, this.columnNames, this.shownPath);
   }
 
   async get<const S extends Selection | null | undefined = null>(
@@ -267,7 +267,7 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
   column(name: string): ArrayArchive {
     const column = this.parts.columns.get(name);
     if (column !== undefined) return column;
-    throw noColumn(name, this.names, this.shownPath);
+    throw notNamed("column", name, this.names, this.shownPath);
   }
 
   readonly scan: TableArchive["scan"] = scan;
@@ -298,9 +298,4 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
     const ok = unfinished.length === 0;
     return joinReports([{ ok, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
   }
-}
-
-export function noColumn(name: string, names: readonly string[], path: string): SuperchunkError {
-  const message = `no column "${name}"; expected one of ${names.join(", ")}`;
-  return new SuperchunkError("NOT_FOUND", message, { path, field: name });
 }

@@ -5,7 +5,7 @@
  * network each costs a request. @see FORMAT.md [FA-01]
  */
 import { at } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { notNamed, SuperchunkError } from "../../errors.ts";
 import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
@@ -23,7 +23,7 @@ import {
   readAttributes,
   readFolder,
 } from "../kinds/array-folder.ts";
-import { ColumnTable, noColumn } from "../kinds/column-archives.ts";
+import { ColumnTable } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { superchunkSequence } from "../places/blpk-sequence.ts";
 import { carraySequence, pickleSequence } from "../places/sequence.ts";
@@ -189,7 +189,7 @@ export async function openTableFolder(
   const { columns: wanted } = options;
   const folders = wanted === undefined ? all : all.filter(({ name }) => wanted.includes(name));
   const unknown = wanted?.find((name) => !names.includes(name));
-  if (unknown !== undefined) throw noColumn(unknown, names, store.describe(path));
+  if (unknown !== undefined) throw notNamed("column", unknown, names, store.describe(path));
   const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
   await runPooled(
     folders.entries(),

@@ -3,7 +3,7 @@ import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
 import { open, othersInArchive } from "../../archive/open/open.ts";
 import { textDigest } from "../../bytes/checksum.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, notNamed, SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { HELD_ENDS } from "../../format/naming.ts";
@@ -380,11 +380,7 @@ export async function zarrSource(
     column(name) {
       const column = columns.get(name);
       if (column !== undefined) return column;
-      throw new SuperchunkError(
-        "NOT_FOUND",
-        `no column "${name}"; expected one of ${[...columns.keys()].join(", ")}`,
-        { path, field: name },
-      );
+      throw notNamed("column", name, [...columns.keys()], path);
     },
   };
 }

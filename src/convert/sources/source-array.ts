@@ -6,7 +6,7 @@
 
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
 import { at, defined, elementsOf, isShape } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { notNamed, SuperchunkError } from "../../errors.ts";
 import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -317,10 +317,7 @@ export function chooseColumns(
     throw wrongOption(source, "columns", `is ${String(columns)}, expected a list of names`);
   const unknown = columns?.find((column) => !names.includes(column));
   if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
-  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; expected one of ${names.join(", ")}`, {
-    path: store.describe(path),
-    field: unknown,
-  });
+  throw notNamed("column", unknown, names, store.describe(path));
 }
 
 /** The error for a source of which no columns can be chosen. */

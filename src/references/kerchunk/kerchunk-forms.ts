@@ -214,7 +214,7 @@ export async function writeKerchunkParquet(
   items: AsyncIterable<ReferenceItem>,
   target: WritableStore,
   prefix: string,
-  options: ParquetOptions,
+  options: ParquetOptions = {},
 ): Promise<void> {
   const { recordSize = RECORD_SIZE, signal } = options;
   const metadata: Record<string, JsonObject> = {};

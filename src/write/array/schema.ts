@@ -3,7 +3,7 @@
  * the array must be folded. @see FORMAT.md [FG-07]
  */
 import { elementsOf } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { notNamed, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
@@ -210,11 +210,8 @@ function fieldsOf(writer: ArrayWriter): readonly Field[] {
 function findField(fields: readonly Field[], name: string): number {
   const index = fields.findIndex((field) => field.name === name);
   if (index >= 0) return index;
-  throw new SuperchunkError(
-    "NOT_FOUND",
-    `no column "${name}"; expected one of ${fields.map((field) => field.name).join(", ")}`,
-    { field: name },
-  );
+  const names = fields.map((field) => field.name);
+  throw notNamed("column", name, names);
 }
 
 /** The settings with other fields, packed contiguously. */

@@ -4,7 +4,7 @@
  */
 
 import { defined, elementsOf } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { notNamed, SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
 import { encodeFilled, type RowSpan } from "../../format/layout.ts";
@@ -174,11 +174,8 @@ export async function readTable(
 export function tableColumnNamed(state: TableState, name: string): TableColumn {
   const column = state.columns.find((each) => each.name === name);
   if (column !== undefined) return column;
-  throw new SuperchunkError(
-    "NOT_FOUND",
-    `no column "${name}"; expected one of ${state.columns.map((each) => each.name).join(", ")}`,
-    { path: state.store.describe(state.path), field: name },
-  );
+  const names = state.columns.map((each) => each.name);
+  throw notNamed("column", name, names, state.store.describe(state.path));
 }
 
 /** Commits a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` if another writer was faster. */

@@ -32,7 +32,7 @@ import {
   settleCount,
 } from "./bloscpack-options.ts";
 import { type BloscpackState, growableArray, readBloscpackState, storedSizes } from "./bloscpack-state.ts";
-import { encodeChunks, numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
+import { encodeChunks, membersOf, numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
 import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces } from "./pieces.ts";
 
@@ -239,11 +239,7 @@ function newMetadata(
   const rows = rowBytes === 0 ? at(shape, 0) : nbytes / rowBytes;
   const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
   const { dtype: stored, ...rest } = state.metadata as JsonObjectInput;
-  const extra = options.metadata ?? rest;
-  if (typeof extra !== "object" || extra === null || Array.isArray(extra))
-    throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
-      field: "metadata",
-    });
+  const extra = membersOf(options.metadata ?? rest);
   // The dtype's spelling is kept: versions before 0.7.2 had another one.
   const shared = { shape: own["shape"] ?? null, order: "C", container: "numpy" };
   const layout = { dtype: stored ?? own["dtype"] ?? null, ...shared };

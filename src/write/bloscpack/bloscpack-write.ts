@@ -127,13 +127,18 @@ export const ARRAY_KEYS: readonly string[] = ["dtype", "shape", "order", "contai
 
 function extraMetadata(metadata: JsonInput | undefined): JsonObjectInput {
   if (metadata === undefined) return {};
-  if (typeof metadata === "object" && metadata !== null && !Array.isArray(metadata)) {
-    const taken = Object.keys(metadata).find((key) => ARRAY_KEYS.includes(key));
-    if (taken === undefined) return metadata as JsonObjectInput;
-    throw new SuperchunkError("BAD_ARGUMENT", `the metadata member "${taken}" is the array's own`, {
-      field: taken,
-    });
-  }
+  const members = membersOf(metadata);
+  const taken = Object.keys(members).find((key) => ARRAY_KEYS.includes(key));
+  if (taken === undefined) return members;
+  throw new SuperchunkError("BAD_ARGUMENT", `the metadata member "${taken}" is the array's own`, {
+    field: taken,
+  });
+}
+
+/** The metadata of an array. Throws `BAD_ARGUMENT` for what is not an object. */
+export function membersOf(metadata: JsonInput): JsonObjectInput {
+  if (typeof metadata === "object" && metadata !== null && !Array.isArray(metadata))
+    return metadata as JsonObjectInput;
   throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
     field: "metadata",
     expected: "an object",
