@@ -3,7 +3,7 @@
 import { type DType, formatDType, type JsonValue } from "../../src/index.ts";
 import { formatCount } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
-import { padEnd, padStart, textWidth } from "./text-width.ts";
+import { padEnd, padStart, textWidth, widestOf } from "./text-width.ts";
 
 /** Columns for names in a table that is too wide for its terminal; longer names go on a separate line. */
 const SHORT_NAME = 12;
@@ -31,11 +31,7 @@ export function alignRows(
   right: ReadonlySet<number> = new Set(),
   columns: number = Number.POSITIVE_INFINITY,
 ): string[] {
-  const widths: number[] = [];
-  for (const row of rows)
-    row.forEach((cell, c) => {
-      widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
-    });
+  const widths = widestOf(rows);
   const [first = 0, ...others] = widths;
   const rest = others.reduce((sum, width) => sum + 2 + width, 0);
   if (first + rest > columns) widths[0] = Math.min(first, Math.max(SHORT_NAME, columns - rest));

@@ -34,6 +34,14 @@ function widthOf(character: string): number {
   return WIDE.test(character) || character.includes(AS_PICTURE) ? 2 : 1;
 }
 
+/** The width of the widest cell in each column of rows. */
+export function widestOf(rows: readonly (readonly string[])[]): number[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [c, cell] of row.entries()) widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
+  return widths;
+}
+
 /** Pads a text at the end to `width` columns; a wider one is returned unchanged. */
 export function padEnd(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - textWidth(text)));

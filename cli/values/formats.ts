@@ -3,7 +3,7 @@ import { type LongOptions, type PlainJson, toJsonValue } from "../../src/index.t
 import { wrongUse } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
-import { padEnd, padStart, textWidth } from "../output/text-width.ts";
+import { padEnd, padStart, widestOf } from "../output/text-width.ts";
 import { type CellColumn, cellColumns, csvCell, csvLine, printable, pushCells } from "./cell-text.ts";
 import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./value-source.ts";
 
@@ -96,12 +96,7 @@ function* rowCells(
 }
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
-  const widths = columns.map((column) => (header ? textWidth(printable(column.name)) : 0));
-  for (const cells of lines)
-    cells.forEach((cell, c) => {
-      widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
-    });
-  return widths;
+  return widestOf([columns.map(({ name }) => (header ? printable(name) : "")), ...lines]);
 }
 
 function align(cells: readonly string[], columns: readonly CellColumn[], widths: readonly number[]): string {

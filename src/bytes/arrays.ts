@@ -51,7 +51,7 @@ export function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
 /** True if the machine is little-endian, as typed arrays show. */
 export const IS_LITTLE_ENDIAN: boolean = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
-/** Decodes the text in `src/kernels/generated`. */
+/** The bytes that hexadecimal digits stand for. */
 export function fromHex(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(text.length / 2);
   for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);

@@ -1,5 +1,6 @@
 /** `edit` and `create`: open for editing what exists at a path, or create it, in any format. */
 
+import { readFolderMetadata } from "../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
@@ -154,17 +155,11 @@ export async function formatAt(
   path: string,
   options: StoreOptions,
 ): Promise<EditFormat> {
-  const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined) return "bcolz";
-  const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
-  if (sizes !== undefined || storage !== undefined) {
+  const found = await readFolderMetadata(store, path, options);
+  if (found.sizes !== undefined || found.storage !== undefined) {
     // What is in other places does not matter here.
-    const { dialect } = await openArrayFolder(
-      store,
-      path,
-      { sizes, storage },
-      { ...options, openPlace: orLater() },
-    );
+    const { dialect } = await openArrayFolder(store, path, found, { ...options, openPlace: orLater() });
     return dialect === "carray" ? "bcolz" : "blz";
   }
   for (const name of ["zarr.json", ".zarray", ".zgroup"])

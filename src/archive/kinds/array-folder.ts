@@ -10,7 +10,7 @@ import { filledText, parseFilled, withoutSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
@@ -21,6 +21,17 @@ import type { ArrayArchive, Identity, OpenOptions } from "./types.ts";
 export interface FolderMetadata {
   readonly sizes: Uint8Array | undefined;
   readonly storage: Uint8Array | undefined;
+}
+
+export async function readFolderMetadata(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions,
+): Promise<FolderMetadata> {
+  const [sizes, storage] = await Promise.all(
+    ["sizes", "storage"].map((name) => store.get(joinKey(path, "meta", name), options)),
+  );
+  return { sizes, storage };
 }
 
 export interface ArrayFolder

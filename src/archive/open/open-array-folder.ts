@@ -22,6 +22,7 @@ import {
   plainArray,
   readAttributes,
   readFolder,
+  readFolderMetadata,
 } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
@@ -257,11 +258,8 @@ async function openColumn(
   options: OpenOptions,
   rows?: number,
 ): Promise<ArrayArchive> {
-  const [sizes, storage] = await Promise.all([
-    store.get(joinKey(folder, "meta/sizes"), options),
-    store.get(joinKey(folder, "meta/storage"), options),
-  ]);
-  if (sizes === undefined && storage === undefined)
+  const found = await readFolderMetadata(store, folder, options);
+  if (found.sizes === undefined && found.storage === undefined)
     throw new SuperchunkError(
       "INCOMPLETE",
       "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a complete copy of the table",
@@ -272,5 +270,5 @@ async function openColumn(
         found: "nothing",
       },
     );
-  return openArrayFolder(store, folder, { sizes, storage }, options, { rows });
+  return openArrayFolder(store, folder, found, options, { rows });
 }

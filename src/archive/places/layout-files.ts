@@ -14,7 +14,13 @@ import { absentPlaceOf, openPlaces } from "../../places/open-places.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { type ArrayFolder, type FolderMetadata, missingFile, readFolder } from "../kinds/array-folder.ts";
+import {
+  type ArrayFolder,
+  type FolderMetadata,
+  missingFile,
+  readFolder,
+  readFolderMetadata,
+} from "../kinds/array-folder.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
@@ -255,7 +261,7 @@ export async function readGeneration(
   options: OpenOptions & { readonly metadata?: boolean },
   rows?: number,
 ): Promise<Generation> {
-  let { sizes, storage } = found ?? (await readBoth(store, path, options));
+  let { sizes, storage } = found ?? (await readFolderMetadata(store, path, options));
   for (let tries = 0; ; tries++) {
     const sizesPath = store.describe(joinKey(path, "meta/sizes"));
     if (sizes === undefined) throw gone(sizesPath);
@@ -289,7 +295,7 @@ export async function readGeneration(
           folder: { ...folder, store: await withChanges(placed, path, generation, options) },
         };
       } catch (error) {
-        const newest = await readBoth(store, path, options);
+        const newest = await readFolderMetadata(store, path, options);
         if (newest.sizes === undefined || isEqual(newest.sizes, sizes)) throw error;
         // A writer has completed the journal.
         ({ sizes, storage } = newest);
@@ -308,7 +314,7 @@ export async function readGeneration(
         },
       );
     // A writer committed between the two reads.
-    ({ sizes, storage } = await readBoth(store, path, options));
+    ({ sizes, storage } = await readFolderMetadata(store, path, options));
   }
 }
 
@@ -332,14 +338,6 @@ function dataFolders(path: string, dtype: DType, hasColumns: boolean): string[] 
     checkStoredName(name, data, "field");
     return joinKey(data, name);
   });
-}
-
-async function readBoth(store: ReadableStore, path: string, options: StoreOptions): Promise<FolderMetadata> {
-  const [sizes, storage] = await Promise.all([
-    store.get(joinKey(path, "meta/sizes"), options),
-    store.get(joinKey(path, "meta/storage"), options),
-  ]);
-  return { sizes, storage };
 }
 
 /** True if an array keeps itself a Zarr array, and its state does not say that the view shows this generation. [FY-06] */

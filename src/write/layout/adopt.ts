@@ -3,6 +3,7 @@
  * committing the layout is the adoption. Must not know how superchunks are read. @see FORMAT.md [FG-11]
  */
 
+import { readFolderMetadata } from "../../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
 import { superchunkSequence } from "../../archive/places/blpk-sequence.ts";
 import type { ChunkSequence } from "../../archive/places/sequence.ts";
@@ -54,13 +55,10 @@ export async function planAdoption(
       'this is a table of bcolz, which is changed as one: "superchunk append", "resize", "attrs" and "columns" do, and the functions for tables; "superchunk convert --to blz" makes an array of superchunks of it',
       { ...where, field: "dialect", expected: "blz-superchunk", found: "ctable" },
     );
-  const [sizes, storageBytes] = await Promise.all([
-    store.get(joinKey(path, "meta/sizes"), options),
-    store.get(joinKey(path, "meta/storage"), options),
-  ]);
+  const found = await readFolderMetadata(store, path, options);
+  const { sizes, storage: storageBytes } = found;
   if (sizes === undefined && storageBytes === undefined)
     throw new SuperchunkError("NOT_FOUND", "no array was found", where);
-  const found = { sizes, storage: storageBytes };
   const opened = await openArrayFolder(store, path, found, options);
   const { dialect, dtype, shape, columnNames } = opened;
   if (dialect !== "blz-superchunk")

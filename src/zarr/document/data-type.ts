@@ -6,7 +6,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/data-types/index.html
  */
 
-import { joinBytes } from "../../bytes/arrays.ts";
+import { fromHex, joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { isObject } from "../../format/json.ts";
 import type { DType, Field, JsonObject, JsonValue, TimeUnit } from "../../format/types.ts";
@@ -213,8 +213,7 @@ function floatItem(
   const digits = value.slice(2);
   if (digits.length !== dtype.itemSize * 2 || !/^[0-9a-fA-F]+$/.test(digits))
     throw badMember(place, `${dtype.itemSize * 2} hexadecimal digits`, value);
-  const item = new Uint8Array(dtype.itemSize);
-  for (let i = 0; i < item.length; i++) item[i] = Number.parseInt(digits.slice(2 * i, 2 * i + 2), 16);
+  const item = fromHex(digits);
   return dtype.byteOrder === "big" ? item : item.reverse();
 }
 
