@@ -1,6 +1,5 @@
 /** The commands. Each is loaded only when it is called, because starting up takes most of the time of a short command. */
-import type { Command } from "./command.ts";
-import type { Context } from "./context.ts";
+import type { Command, Context } from "./context.ts";
 
 type AddCommand = (program: Command, context: Context) => void;
 

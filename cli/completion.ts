@@ -1,7 +1,6 @@
 /** `superchunk completion`: prints what a shell needs to complete commands and options. */
 import { Argument, type Command as BaseCommand, type Option } from "commander";
-import type { Command } from "./command.ts";
-import type { Context } from "./context.ts";
+import type { Command, Context } from "./context.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];

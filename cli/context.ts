@@ -1,4 +1,5 @@
-/** The context of a command: its streams, and its exit code. */
+/** The context of a command: its streams, and its exit code. Also what commands have in common. */
+import { Command as BaseCommand } from "commander";
 import { type JsonValue, stringifyJson } from "../src/index.ts";
 import { describeFailure, EXIT, inCommandWords } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
@@ -93,5 +94,30 @@ export class Context {
   /** Prints one JSON document. */
   async json(value: unknown): Promise<void> {
     await this.out.line(stringifyJson(value as JsonValue, { indent: 2 }));
+  }
+}
+
+/** A command: one of commander, with what several commands have in common. */
+export class Command extends BaseCommand {
+  override createCommand(name?: string): Command {
+    return new Command(name);
+  }
+
+  /** Adds the option `--allow` of commands that read references and arrays with places. */
+  addAllowOption(): this {
+    return this.option(
+      "--allow <place...>",
+      "for references and arrays with places: allow reading from this folder, or below this address (s3://bucket/)",
+    );
+  }
+
+  /** Adds the options of commands that change an archive under a lock. */
+  addLockOptions(): this {
+    return this.option("--break-lock", "take the lock from its holder").addAllowOption();
+  }
+
+  /** Adds notes and examples after the options in the help. */
+  notes(text: string): this {
+    return this.addHelpText("after", text);
   }
 }

@@ -2,9 +2,8 @@
 import { existsSync } from "node:fs";
 import { CommanderError } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../src/index.ts";
-import { Command } from "./command.ts";
 import { isCommand, loadCommands } from "./command-list.ts";
-import { Context } from "./context.ts";
+import { Command, Context } from "./context.ts";
 import { EXIT, errorAsTyped, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";

@@ -12,8 +12,7 @@ import { open, type PublishPolicy, type StreamCarrier } from "../../src/node/ind
 import { appendToFile, type FileFlags, lengthOf } from "../actions/append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";

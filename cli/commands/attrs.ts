@@ -2,8 +2,7 @@
 
 import { SuperchunkError } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/array-options.ts";
 import { closing, openPath } from "../input/opening.ts";
 import { collectText } from "../input/units.ts";

@@ -2,8 +2,7 @@
 
 import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context } from "../context.ts";
+import type { Command, Context } from "../context.ts";
 import { closing } from "../input/opening.ts";
 import { collectText, formatPlural } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";

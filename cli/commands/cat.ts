@@ -15,8 +15,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { closing, columnNamesOf, noColumns, openPath, type Subject } from "../input/opening.ts";

@@ -8,8 +8,7 @@ import {
   type ReadableChunk,
   SuperchunkError,
 } from "../../src/index.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
 import { columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
 import { archivesUnder, unfinishedText } from "../input/tree.ts";

@@ -12,8 +12,7 @@ import {
 import { type Editable, openArchive } from "../../src/node/index.ts";
 import { rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseDTypeText, parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";

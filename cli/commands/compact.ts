@@ -3,8 +3,7 @@
 import type { ChunkSettings, CompactPlan, LongOptions, MoveChoice } from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
 import { movedText, moveTo, openRoot, withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addCutOptions, type CutFlags, cutSettings, parseAge } from "../input/array-options.ts";
 import { closing } from "../input/opening.ts";

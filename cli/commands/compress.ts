@@ -11,8 +11,7 @@ import {
 } from "../../src/index.ts";
 import { locateTarget, threadsOf } from "../../src/node/index.ts";
 import { type FileFlags, readMetadata } from "../actions/append-file.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import {
   addBloscOptions,
   type BloscFlags,

@@ -20,8 +20,7 @@ import {
   type StreamCarrier,
 } from "../../src/node/index.ts";
 import { columnInputs } from "../actions/append-rows.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import {
   type Attribute,

@@ -11,8 +11,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { locateTarget, open, threadsOf } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context } from "../context.ts";
+import type { Command, Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { UnnamedFile } from "../input/input.ts";

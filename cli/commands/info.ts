@@ -2,8 +2,7 @@
 import { Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import { closing, columnNamesOf, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";

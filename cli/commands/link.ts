@@ -3,8 +3,7 @@
 import { Option } from "commander";
 import { parseDType } from "../../src/index.ts";
 import { type LinkPlan, type LinkResult, link, planLinkAt, unlink } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import {
   formatCount,
   formatDuration,

@@ -3,8 +3,7 @@
 import { Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import { closing, type Subject } from "../input/opening.ts";
 import {

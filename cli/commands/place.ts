@@ -2,8 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import type { Editable, PlaceInfo, PlaceRule } from "../../src/index.ts";
 import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { addressIn, collectPlace, type GivenPlace, placeByOption } from "../input/array-options.ts";
 import { collectText, formatPlural, formatSize } from "../input/units.ts";

@@ -23,8 +23,7 @@ import {
   workQueued,
 } from "../actions/queue.ts";
 import { formNamed, printReferences } from "../actions/virtualization.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";

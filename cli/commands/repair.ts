@@ -10,8 +10,7 @@ import {
   type RepairReport,
 } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { EXIT, wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import { holeLines, printSome } from "../input/damaged.ts";

@@ -2,8 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import type { DeletePlan, Editable } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { parseRowsOrShape } from "../input/array-options.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";

@@ -11,8 +11,7 @@ import {
   type SuperchunkError,
 } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { parseValue } from "../input/array-options.ts";
 import type { Input } from "../input/input.ts";

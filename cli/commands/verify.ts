@@ -21,8 +21,7 @@ import {
   type VerifyAway,
   verifyAway,
 } from "../actions/verify-batch.ts";
-import type { Command } from "../command.ts";
-import type { Context, Switches } from "../context.ts";
+import type { Command, Context, Switches } from "../context.ts";
 import {
   EXIT,
   errorAsTyped,

@@ -13,7 +13,7 @@ import {
   type StoredPlace,
 } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";

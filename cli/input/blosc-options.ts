@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError, Option } from "commander";
 import type { ChecksumName, CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../context.ts";
 import { parseSize } from "./units.ts";
 
 /** The options; a member is absent if the user did not set it. */

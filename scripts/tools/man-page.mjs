@@ -1,6 +1,7 @@
 /** Makes the manual page `superchunk.1` from the help of the command built in `build`. */
-import { Command } from "../../build/cli/command.js";
+
 import { COMMAND_NAMES, loadCommands } from "../../build/cli/command-list.js";
+import { Command } from "../../build/cli/context.js";
 
 /** Escapes text for troff: backslashes, literal hyphens, and lines that would be requests. */
 const escaped = (text) =>

@@ -3,9 +3,8 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { Command } from "../../cli/command.ts";
 import { COMMAND_NAMES, loadCommands } from "../../cli/command-list.ts";
-import { Context } from "../../cli/context.ts";
+import { Command, Context } from "../../cli/context.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
