@@ -93,15 +93,12 @@ export async function readStored(
   place: Hdf5Chunk,
   options?: StoreOptions,
 ): Promise<Uint8Array> {
-  const { store, key, path } = file;
-  const bytes =
-    (await file.find(place.position, place.size)) ??
-    (await store.getRange(key, { offset: place.position, length: place.size }, options));
+  const bytes = await file.read(place.position, place.size, options);
   if (bytes?.length !== place.size)
     throw new SuperchunkError(
       "TRUNCATED",
       `a chunk of ${place.size} bytes at byte ${place.position} reaches past the end of the file, which is truncated; look for a complete copy`,
-      { path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
+      { path: file.path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
     );
   return bytes;
 }

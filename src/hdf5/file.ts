@@ -266,6 +266,8 @@ export class Hdf5File {
   readonly version: string;
   #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0, driver: undefined };
   readonly #pages: Pages;
+  /** Chunks that are being read. */
+  #reading = 0;
 
   private constructor(store: ReadableStore, key: string, pages: Pages) {
     this.store = store;
@@ -372,9 +374,15 @@ export class Hdf5File {
     return this.fields(address, there, field);
   }
 
-  /** The bytes of a part of the file, such as a chunk, if they came with metadata. */
-  find(position: number, length: number): Promise<Uint8Array | undefined> {
-    return this.#pages.find(position, length);
+  /** Reads a chunk or a part of it: the existing bytes. One that came with what led to it is not requested again. */
+  async read(position: number, length: number, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const known = this.#pages.find(position, length, this.#reading === 0);
+    this.#reading++;
+    try {
+      return await (known ?? this.store.getRange(this.key, { offset: position, length }, options));
+    } finally {
+      this.#reading--;
+    }
   }
 
   /** Reads what is soon needed at some addresses, with few requests at the same time. */

@@ -32,6 +32,8 @@ export class Pages {
   readonly #kept = new Map<number, Promise<Uint8Array>>();
   /** Bytes that were read around places far from the others. */
   #spent: number;
+  /** The first page of the last request, and the one after it. */
+  #last: readonly [number, number] = [0, 0];
   /** The page after the last request, and its number of pages. */
   #next = 0;
   #count = 0;
@@ -82,13 +84,18 @@ export class Pages {
     return out;
   }
 
-  /** A copy of bytes that are kept; undefined for others. Over a network it saves a request for a short chunk next to what led to it. */
-  async find(position: number, length: number): Promise<Uint8Array | undefined> {
-    const last = Math.floor((position + length - 1) / PAGE);
-    if (!this.#isRemote || length === 0) return undefined;
-    for (let page = Math.floor(position / PAGE); page <= last; page++)
-      if (!this.#kept.has(page)) return undefined;
-    return (await this.get(position, length)).slice();
+  /**
+   * A copy of bytes that came with the last request, once for each request, which saves one for a short chunk next to what led to it; of a
+   * file that came as a whole, of any bytes. Undefined for others: of many chunks, each that is there would be a gap between requests
+   * that are joined.
+   */
+  find(position: number, length: number, isAlone: boolean): Promise<Uint8Array> | undefined {
+    const [from, end] = this.#last;
+    const isThere = length > 0 && position >= from * PAGE && position + length <= end * PAGE;
+    const isWhole = from === 0 && end * PAGE >= this.info.size;
+    if (!this.#isRemote || !isThere || !(isWhole || isAlone)) return undefined;
+    if (!isWhole) this.#last = [0, 0];
+    return this.get(position, length).then((bytes) => bytes.slice());
   }
 
   /** Reads what is needed soon, with few requests at the same time. Parts that are too many to keep, or do not exist, are left out. */
@@ -157,6 +164,7 @@ export class Pages {
   }
 
   #keep(from: number, count: number, reading: Promise<Uint8Array>): void {
+    this.#last = [from, from + count];
     for (let i = 0; i < count; i++) {
       const page = reading.then((bytes) => bytes.subarray(i * PAGE, (i + 1) * PAGE));
       keepLast(this.#kept, from + i, page, PAGES);

@@ -99,10 +99,8 @@ export class Hdf5Store implements ReadableStore {
     const shown = await this.#chunk(key);
     if (shown?.place !== undefined && shown.make === undefined && shown.padding === undefined) {
       const { offset, length } = resolveRange(range, shown.place.size, key);
-      const part = { offset: shown.place.position + offset, length };
-      if (length === 0) return new Uint8Array(0);
-      const known = await this.#file.find(part.offset, length);
-      return known ?? this.#file.store.getRange(this.#file.key, part, options);
+      const position = shown.place.position + offset;
+      return length === 0 ? new Uint8Array(0) : this.#file.read(position, length, options);
     }
     const bytes = await this.get(key, options);
     return bytes && partOf(bytes, range, key);

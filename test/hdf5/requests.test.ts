@@ -3,8 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Hdf5File } from "../../src/hdf5/file.ts";
 import { openArray, open as openAt } from "../../src/node/open.ts";
 import { open } from "../../src/open/open.ts";
+import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
@@ -96,6 +98,25 @@ test.each(NAMES.slice(0, 4))("each name of %s leads to its dataset, alone and am
   }
   for (const absent of ["", "d", "d0500x", "zz", "d%31", "group/price", "g1/zz"])
     await expect(open(store, `${name}/${absent || "0"}`)).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("bytes that came with metadata are not requested again, except of chunks that are read together, whose requests are joined", async () => {
+  const name = "chunks-latest.h5";
+  const image = images.get(name) as Uint8Array;
+  const file = (await Hdf5File.open(new HttpStore(server.url), name)) as Hdf5File;
+  takeCosts();
+  expect(await file.read(1000, 100)).toEqual(image.slice(1000, 1100));
+  expect(takeCosts().log).toBe("");
+  // Once for each request: what follows is more than an element.
+  expect(await file.read(2000, 100)).toEqual(image.slice(2000, 2100));
+  expect(takeCosts().requests).toBe(1);
+  const again = (await Hdf5File.open(new HttpStore(server.url), name)) as Hdf5File;
+  takeCosts();
+  const parts = [2_000_000, 1000, 3000].map((position) => again.read(position, 100));
+  expect(await Promise.all(parts)).toEqual(
+    [2_000_000, 1000, 3000].map((position) => image.slice(position, position + 100)),
+  );
+  expect(takeCosts().requests).toBe(3);
 });
 
 test("what is read ahead is never read over the end of a file, and no part twice", async () => {
