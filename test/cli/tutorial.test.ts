@@ -1,13 +1,13 @@
 /** The tutorial of arrays: every command in it runs, one block after the other, and prints what it shows. */
 import { execFile } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
-import { buildPackage } from "./built.ts";
+import { putCommand } from "./in-shell.ts";
 
 interface Block {
   readonly script: string;
@@ -20,21 +20,9 @@ const blocks: Block[] = [...text.matchAll(/^```sh\n(.*?)^```\n(?:\n```text\n(.*?
   ([, script = "", shown]) => ({ script, shown }),
 );
 
-let folder: string;
-let work: string;
-
-beforeAll(async () => {
-  folder = temporaryFolder();
-  const command = await buildPackage(folder);
-  work = join(folder, "work");
-  for (const name of ["work", "bin"]) mkdirSync(join(folder, name));
-  const start = join(folder, "bin", "superchunk");
-  writeFileSync(start, `#!/bin/sh\nexec "${process.execPath}" "${command}" "$@"\n`);
-  chmodSync(start, 0o755);
-});
 /** Runs a script as a user would; resolves with its output, or rejects if a command fails. */
-function runScript(script: string): Promise<string> {
-  const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
+function runScript(script: string, work: string, bin: string): Promise<string> {
+  const path = [bin, dirname(process.execPath), process.env["PATH"]].join(delimiter);
   return new Promise((resolve, reject) => {
     const options = { cwd: work, env: { ...process.env, PATH: path } };
     execFile("sh", ["-e", "-c", `exec 2>&1\n${script}`], options, (error, stdout) => {
@@ -52,9 +40,13 @@ describe.skipIf(process.platform === "win32")("docs/tutorial-arrays.md", () => {
   });
 
   it("every block runs and prints what is shown, and together they leave the array that the tutorial describes", async () => {
+    const folder = temporaryFolder();
+    const [work, bin] = [join(folder, "work"), join(folder, "bin")];
+    for (const each of [work, bin]) mkdirSync(each);
+    await putCommand(bin);
     for (const [i, { script, shown }] of blocks.entries()) {
       // The folder's path differs on every machine.
-      const printed = (await runScript(script)).replaceAll(work, "/home/me");
+      const printed = (await runScript(script, work, bin)).replaceAll(work, "/home/me");
       if (shown === undefined)
         expect([i + 1, printed]).toEqual([i + 1, expect.not.stringContaining("error")]);
       else expect([i + 1, printed]).toEqual([i + 1, shown]);
