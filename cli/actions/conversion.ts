@@ -105,7 +105,9 @@ async function report(
   if (flags.report !== undefined) await writeReport(flags.report, result.entries);
   noteFailures(result.entries, context);
   const again = (path: string, node: string): string => commandFor(path, node, destination, to);
-  const advice = await adviseLeftOut(result.entries, stopsAtDamage(flags) ? again : undefined, context);
+  // A comparison converts nothing.
+  const leftOut = flags.verifyOnly === true ? [] : result.entries;
+  const advice = await adviseLeftOut(leftOut, stopsAtDamage(flags) ? again : undefined, context);
   if (json !== true) {
     await printResult(result, { destination, flags }, context);
     if (advice !== undefined) context.message(advice);

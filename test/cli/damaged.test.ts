@@ -142,6 +142,8 @@ it("a conversion of many says once how to convert and save the damaged ones", as
   const whole = await openArray(at("all.zarr/blz"));
   expect(rowsOf(await whole.getBytes())).toEqual(filled);
   await whole.close();
+  const compared = await runCli(["convert", at("many-of"), at("all.zarr"), "--verify-only"]);
+  expect([compared.code, compared.err]).toEqual([3, expect.not.stringContaining("--damaged")]);
   const json = await runCli(["convert", at("many-of"), at("npys"), "--to", "npy", "--json"]);
   expect(JSON.parse(json.out).advice).toContain(`superchunk convert ${blz} DST --to npy --damaged fill`);
   // The name of a Bloscpack file would choose that format instead of a place in the hierarchy.
