@@ -38,7 +38,7 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
   const { set = [], remove = [], breakLock, json } = flags;
   const { signal, allow } = context;
   const readAttributes = async () =>
-    closing(await openPath(path, { signal, allow }), async ({ attrs }) => attrs);
+    closing(await openPath(path, { signal, allow, measureText: false }), async ({ attrs }) => attrs);
   const before = await readAttributes();
   if (set.length + remove.length === 0) return context.json(before);
   const missing = remove.find((name) => !Object.hasOwn(before, name));

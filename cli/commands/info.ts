@@ -64,7 +64,8 @@ Examples:
  */
 async function openOrSum(path: string, options: InfoOptions, context: Context): Promise<Subject | undefined> {
   try {
-    return await openPath(path, { signal: context.signal, allow: options.allow, skipUnreadable: true });
+    const { signal } = context;
+    return await openPath(path, { signal, allow: options.allow, skipUnreadable: true, measureText: false });
   } catch (error) {
     if (isSuperchunkError(error) && error.isDamage && error.details.header !== undefined) {
       context.note(exitCodeOf(error));

@@ -16,7 +16,7 @@ import {
   unfollowedText,
 } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
-import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
+import { foldLine, jsonDType, knownBytes, shapeText, shortDType, variableName } from "../output/layout.ts";
 import { JsonArray } from "../output/output.ts";
 import { startProgress } from "../output/progress.ts";
 import { type ListedFacts, Totals } from "../output/totals.ts";
@@ -60,10 +60,11 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const shut = { found: 0, failed: 0 };
   let isFirst = true;
   const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
+  const opening = { signal: context.signal, allow: options.allow, measureText: false };
   // Lines on a terminal show how far it is.
   const bar =
     isText && context.out.isTerminal ? undefined : startProgress(context.io, "ls", { unit: "archives" });
-  for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
+  for await (const each of archivesUnder(path, opening)) {
     if (each.unfinished !== undefined) {
       const text = unfinishedText(each.path, each.unfinished);
       if (array !== undefined) await array.add(unfinishedJson(each.path, each.unfinished));
@@ -279,7 +280,7 @@ function dtypeAndShape(archive: Subject): [string, string] {
   if (archive.kind === "bytes") return ["bytes", String(archive.nbytes)];
   if (archive.kind === "table" || archive.kind === "group")
     return [formatPlural(archive.names.length, "col"), formatPlural(archive.length ?? 0, "row")];
-  return [shortDType(archive.dtype), shapeText(archive.shape)];
+  return [variableName(archive) ?? shortDType(archive.dtype), shapeText(archive.shape)];
 }
 
 function archiveJson(path: string, archive: Subject, cbytes: number): Record<string, unknown> {
@@ -288,10 +289,10 @@ function archiveJson(path: string, archive: Subject, cbytes: number): Record<str
     path,
     dialect,
     kind,
-    dtype: archive.kind === "array" ? jsonDType(archive.dtype) : null,
+    dtype: archive.kind === "array" ? (variableName(archive) ?? jsonDType(archive.dtype)) : null,
     shape:
       archive.kind === "array" ? archive.shape : [archive.kind === "bytes" ? nbytes : (archive.length ?? 0)],
-    nbytes,
+    nbytes: knownBytes(nbytes),
     cbytes,
     ratio: ratioOf(nbytes, cbytes),
   };

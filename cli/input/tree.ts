@@ -43,9 +43,9 @@ export interface NamedArchive {
  */
 export async function* archivesUnder(
   path: string,
-  options: { readonly signal: AbortSignal; readonly allow?: readonly string[] | undefined },
+  options: OpenAnyOptions & { readonly signal: AbortSignal },
 ): AsyncIterable<NamedArchive> {
-  const { signal } = options;
+  const { signal, measureText } = options;
   if (isBucketAddress(path)) {
     yield* archivesInBucket(path, options);
     return;
@@ -64,7 +64,7 @@ export async function* archivesUnder(
     const onUnfinished = (conversion: UnfinishedConversion): void => {
       if (conversion.path !== "") waiting.push(unfinished(join(path, conversion.path), conversion));
     };
-    for await (const found of findReadables(store, "", { signal, onUnfinished })) {
+    for await (const found of findReadables(store, "", { signal, measureText, onUnfinished })) {
       count += waiting.length;
       yield* waiting.splice(0);
       if (own?.begun.some((node) => isWithin(found.path, node)) === true) continue;
@@ -174,7 +174,7 @@ async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIter
 
 /** The archives at or under an address in a bucket. Folders are recognized by listing. */
 async function* archivesInBucket(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
-  const { signal } = opening;
+  const { signal, measureText } = opening;
   const { store, path } = await locate(address);
   try {
     const [base = address, query] = address.split("?");
@@ -187,7 +187,7 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
     const waiting: NamedArchive[] = [];
     const onUnfinished = (conversion: UnfinishedConversion): void =>
       void waiting.push(unfinished(nameOf(conversion.path), conversion));
-    for await (const found of findReadables(store, path, { signal, onUnfinished })) {
+    for await (const found of findReadables(store, path, { signal, measureText, onUnfinished })) {
       count++;
       yield* waiting.splice(0);
       const own = nameOf(found.path);

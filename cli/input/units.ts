@@ -9,6 +9,7 @@ const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
 /** A size with three digits and a binary unit, for example `1.21 MiB`. */
 export function formatSize(bytes: number): string {
+  if (Number.isNaN(bytes)) return "-";
   let unit = 0;
   let value = bytes;
   while (value >= 1023.5 && unit < UNITS.length - 1) {
@@ -22,6 +23,7 @@ export function formatSize(bytes: number): string {
 
 /** The exact size, followed by a rounded one: `1,268,776 bytes (1.21 MiB)`. */
 export function formatExactSize(bytes: number): string {
+  if (Number.isNaN(bytes)) return "not known";
   const exact = `${formatCount(bytes)} ${bytes === 1 ? "byte" : "bytes"}`;
   return bytes < 1024 ? exact : `${exact} (${formatSize(bytes)})`;
 }
@@ -41,7 +43,7 @@ export function formatPlural(count: number, noun: string): string {
  * and from a hundred thousand on they are powers of ten, `1.4e12`. `-` if nothing is stored.
  */
 export function formatRatio(nbytes: number, cbytes: number): string {
-  if (nbytes === 0 || cbytes <= 0) return "-";
+  if (nbytes === 0 || Number.isNaN(nbytes) || cbytes <= 0) return "-";
   const ratio = nbytes / cbytes;
   if (ratio < 999.995) return ratio.toFixed(2);
   return ratio < 99999.5 ? ratio.toFixed(0) : ratio.toExponential(1).replace("+", "");
@@ -49,7 +51,7 @@ export function formatRatio(nbytes: number, cbytes: number): string {
 
 /** Uncompressed divided by stored bytes, for JSON; null if nothing is stored. */
 export function ratioOf(nbytes: number, cbytes: number): number | null {
-  return cbytes > 0 ? Number((nbytes / cbytes).toFixed(4)) : null;
+  return cbytes > 0 && !Number.isNaN(nbytes) ? Number((nbytes / cbytes).toFixed(4)) : null;
 }
 
 /** A duration: `48 ms`, `1.73 seconds`. */

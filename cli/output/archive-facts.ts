@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
 import { columnNamesOf, type Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
-import { jsonDType } from "./layout.ts";
+import { jsonDType, knownBytes, variableName } from "./layout.ts";
 
 /** Size and compression of chunks: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
 export type ChunkFacts = Omit<ReadableSummary, "checksum">;
@@ -14,7 +14,8 @@ export interface ColumnFacts {
   readonly shape: readonly number[];
   readonly order: "C" | "F";
   readonly chunks: ChunkFacts;
-  readonly nbytes: number;
+  /** Null for values of variable length. */
+  readonly nbytes: number | null;
   readonly cbytes: number;
   readonly ratio: number | null;
   readonly checksum: string | null;
@@ -31,8 +32,8 @@ export interface ArchiveFacts extends Pick<ColumnFacts, "dtype" | "shape" | "che
   readonly kind: Subject["kind"];
   readonly order: "C" | "F" | null;
   readonly chunks: ChunkFacts | null;
-  /** Uncompressed bytes. */
-  readonly nbytes: number;
+  /** Uncompressed bytes; null for an array of values of variable length, and without those of such arrays for a group. */
+  readonly nbytes: number | null;
   /** Stored bytes of the archive, including headers and metadata. */
   readonly cbytes: number;
   /** `nbytes / cbytes`; null if nothing is stored. */
@@ -59,22 +60,25 @@ export async function describeArchive(
     archive.kind === "array" || archive.kind === "bytes" ? await archive.summary(options) : undefined;
   const names = columnNamesOf(archive);
   const hasColumns = names.length > 0 || kind === "table" || kind === "group";
+  const columns =
+    hasColumns && archive.kind !== "bytes" ? await describeColumns(archive, names, options) : null;
+  const isWhole = columns?.every((column) => column.nbytes !== null) ?? true;
   return {
     path,
     dialect,
     kind,
-    dtype: array === undefined ? null : jsonDType(array.dtype),
+    dtype: array === undefined ? null : (variableName(array) ?? jsonDType(array.dtype)),
     shape: shownShape(archive),
     order: array?.order ?? null,
     chunks: summary === undefined ? null : chunksOf(summary),
-    nbytes,
+    nbytes: knownBytes(nbytes),
     cbytes,
-    ratio: ratioOf(nbytes, cbytes),
+    ratio: isWhole ? ratioOf(nbytes, cbytes) : null,
     checksum: checksumOf(summary?.checksum),
     fillValue: array?.fillValue ?? null,
     dimensionNames: array?.dimensionNames,
     attrs,
-    columns: hasColumns && archive.kind !== "bytes" ? await describeColumns(archive, names, options) : null,
+    columns,
     warnings,
   };
 }
@@ -106,11 +110,11 @@ async function describeColumn(
   const summary = await column.summary(options);
   return {
     name,
-    dtype: jsonDType(column.dtype),
+    dtype: variableName(column) ?? jsonDType(column.dtype),
     shape: column.shape,
     order: column.order,
     chunks: chunksOf(summary),
-    nbytes: column.nbytes,
+    nbytes: knownBytes(column.nbytes),
     cbytes,
     ratio: ratioOf(column.nbytes, cbytes),
     checksum: checksumOf(summary.checksum),

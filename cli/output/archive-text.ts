@@ -31,7 +31,7 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   if (facts.dimensionNames !== undefined)
     rows.push(["dimensions", facts.dimensionNames.map((name) => printable(name ?? "-")).join(", ")]);
   if (facts.chunks !== null) rows.push(["chunks", chunksText(facts.chunks)], ...zarrRows(facts.chunks));
-  rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
+  rows.push(["size", sizeText(facts)], ["stored", storedText(facts)]);
   if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
   if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
   rows.push(...attributeRows(facts));
@@ -39,6 +39,13 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   const lines = alignRows(rows);
   if (facts.columns === null || facts.columns.length === 0) return lines;
   return [...lines, "", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal)];
+}
+
+/** Values of variable length have no size that is known without reading them all. */
+function sizeText({ nbytes, columns }: ArchiveFacts): string {
+  const others = columns?.filter((column) => column.nbytes === null).length ?? 0;
+  const text = formatExactSize(nbytes ?? Number.NaN);
+  return others === 0 ? text : `${text} without ${formatPlural(others, "array")} of variable length`;
 }
 
 /** The lines of `info PATH` for a damaged file whose header is intact. A member of it is -1 if it does not say. */
@@ -119,7 +126,7 @@ function columnLines(columns: readonly ColumnFacts[], what: string, terminal: nu
     shapeText(shape),
     formatCount(chunks.nchunks),
     chunks.cname === undefined ? "-" : `${chunks.cname} ${chunks.shuffle ?? ""}`.trim(),
-    formatSize(nbytes),
+    formatSize(nbytes ?? Number.NaN),
     formatSize(cbytes),
     ratio === null ? "-" : ratio.toFixed(2),
   ]);

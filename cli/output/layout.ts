@@ -1,6 +1,6 @@
 /** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know its source. */
 
-import { type DType, formatDType, type JsonValue } from "../../src/index.ts";
+import { type DType, formatDType, type JsonValue, type ReadableArray } from "../../src/index.ts";
 import { formatCount } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { padEnd, padStart, textWidth, widestOf } from "./text-width.ts";
@@ -75,6 +75,16 @@ export function shortDType(dtype: DType): string {
 /** A dtype for JSON: numpy's string, or the list of fields. */
 export function jsonDType(dtype: DType): JsonValue {
   return formatDType(dtype);
+}
+
+/** Name of the values of an array that have variable length; undefined for other arrays. */
+export function variableName({ variable }: ReadableArray): "string" | "bytes" | undefined {
+  return variable === "text" ? "string" : variable;
+}
+
+/** Uncompressed bytes for JSON: null for values of variable length, whose bytes as items are not known. */
+export function knownBytes(nbytes: number): number | null {
+  return Number.isNaN(nbytes) ? null : nbytes;
 }
 
 /** `60 x 25`; `scalar` for no dimensions. */

@@ -50,7 +50,7 @@ export interface OpenArrayPathOptions<Name extends string = string>
 
 /** The options of {@link open}. */
 const OPTIONS =
-  "allow authorize blosc cachedEntries columns concurrency containers credentials customCodecs damaged decoder directMemory immutable maxGap onDamage openContainer openPlace signal threads verify workerUrl";
+  "allow authorize blosc cachedEntries columns concurrency containers credentials customCodecs damaged decoder directMemory immutable maxGap measureText onDamage openContainer openPlace signal threads verify workerUrl";
 
 /**
  * Opens anything at a path, or at an `http(s):`, `s3:`, `gs:` or `az:` address: an archive, a Zarr array or group of any version (also a node inside a

@@ -7,6 +7,7 @@ import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
+import type { OpenZarrOptions } from "../zarr/read/open.ts";
 import { openFound } from "./open-node.ts";
 
 /** An archive, a Zarr array or a group that was found. */
@@ -22,7 +23,9 @@ export interface FoundReadable {
 }
 
 /** Options of `findReadables`. */
-export type FindReadablesOptions = OpenOptions & Pick<FindOptions, "onUnfinished">;
+export type FindReadablesOptions = OpenOptions &
+  Pick<FindOptions, "onUnfinished"> &
+  Pick<OpenZarrOptions, "measureText">;
 
 /** Implements the exported `findReadables`. */
 export async function* findReadables(
@@ -35,11 +38,12 @@ export async function* findReadables(
     return;
   }
   const store = source;
+  const { signal, measureText } = options;
   const { findArchives, isZarrFolder } = await import("../archive/open/discover.ts");
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
-    else yield* walkNodes(found.path, () => openFound(store, found.path, { signal: options.signal }));
+    else yield* walkNodes(found.path, () => openFound(store, found.path, { signal, measureText }));
   }
 }
 

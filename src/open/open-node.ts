@@ -12,11 +12,13 @@ import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
+import type { OpenZarrOptions } from "../zarr/read/open.ts";
 
 /** Options of {@link open}. */
 export interface OpenAnyOptions
   extends OpenOptions,
     ReadSettings,
+    Pick<OpenZarrOptions, "measureText">,
     Pick<OpenReferencesOptions, "containers" | "authorize" | "allow" | "credentials" | "openContainer"> {}
 
 /** The first bytes of an HDF5 file. */

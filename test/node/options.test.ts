@@ -23,6 +23,7 @@ const OPEN: Names<OpenPathOptions> = {
   directMemory: 0,
   immutable: 0,
   maxGap: 0,
+  measureText: 0,
   onDamage: 0,
   openContainer: 0,
   openPlace: 0,

@@ -269,6 +269,8 @@ interface ReadableBase {
 export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends ReadableBase {
   readonly kind: "array";
   readonly dtype: DType;
+  /** For Zarr arrays with values of variable length, which become items as long as the longest: what they are. */
+  readonly variable?: "text" | "bytes" | undefined;
   readonly shape: readonly number[];
   /** Memory order of the stored values. Always `C` for Zarr, where each chunk has its own order. */
   readonly order: "C" | "F";

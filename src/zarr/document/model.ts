@@ -14,6 +14,10 @@ export interface ArrayModel {
   readonly dtype: DType;
   /** True if the document says raw bytes, because Zarr has no data type for items that lie as `dtype` says. */
   readonly isRaw?: boolean;
+  /** Set for values of variable length. */
+  readonly variable?: "text" | "bytes";
+  /** True if `dtype` is not as long as the longest value, which was not looked for. */
+  readonly isUnmeasured?: boolean;
   readonly shape: readonly number[];
   readonly axes: readonly GridAxis[];
   readonly chain: Chain;

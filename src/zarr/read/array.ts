@@ -195,8 +195,9 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   readonly order = "C";
   readonly fillValue: JsonValue;
   readonly dimensionNames: readonly (string | null)[] | undefined;
-  /** Bytes of all values. */
+  /** Bytes of all values; NaN for values of variable length that were not measured. */
   readonly nbytes: number;
+  readonly variable: "text" | "bytes" | undefined;
   readonly columnNames: readonly string[] = [];
   /** Contents of the document, for writers and converters. */
   readonly model: ArrayModel;
@@ -214,7 +215,8 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
     this.shape = model.shape;
     this.fillValue = model.fillValue;
     this.dimensionNames = model.dimensionNames;
-    this.nbytes = elementsOf(model.shape) * model.dtype.itemSize;
+    this.variable = model.variable;
+    this.nbytes = model.isUnmeasured === true ? Number.NaN : elementsOf(model.shape) * model.dtype.itemSize;
     const { endian } = leafOf(model.chain).serializer;
     this.isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
     this.storedDType = this.isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;

@@ -82,7 +82,7 @@ export class GroupArrays extends ZarrGroup {
   readonly names: readonly string[];
   /** Rows, if the arrays are directly below and of equal length, as in a table; else undefined. */
   readonly length: number | undefined;
-  /** Uncompressed bytes. */
+  /** Uncompressed bytes, without those of arrays that were not measured. */
   readonly nbytes: number;
   readonly #arrays: ReadonlyMap<string, ZarrArray>;
   readonly #unreadable: ReadonlyMap<string, SuperchunkError>;
@@ -98,7 +98,7 @@ export class GroupArrays extends ZarrGroup {
     this.#arrays = arrays;
     this.names = [...arrays.keys()];
     this.length = commonLength(arrays);
-    this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + nbytes, 0);
+    this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + (nbytes || 0), 0);
   }
 
   /** Throws `NOT_FOUND`, or for an array that was left out the reason. */

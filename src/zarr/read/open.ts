@@ -23,6 +23,11 @@ import type { ReadSettings } from "./leaf.ts";
 /** Options of opening a Zarr array or group. */
 export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
+  /**
+   * False: an array with text or bytes of variable length is opened without reading it for the longest value (default true). Its `dtype`
+   * has no length then, `nbytes` is NaN, and values cannot be read.
+   */
+  readonly measureText?: boolean | undefined;
   /** Dialect of the nodes, if a store shows another format as Zarr. */
   readonly dialect?: ZarrDialect | undefined;
 }

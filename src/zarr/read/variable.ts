@@ -94,6 +94,7 @@ function plainCodecs(codecs: JsonValue | undefined, kind: Kind): JsonValue | und
 /** How an array's document is parsed, and what its values are read with. */
 interface Opening<T> extends ReadSettings {
   readonly signal?: AbortSignal | undefined;
+  readonly measureText?: boolean | undefined;
   readonly parse: (document: JsonObject) => T;
 }
 
@@ -106,7 +107,7 @@ interface Opening<T> extends ReadSettings {
 export async function variableModel<T extends ArrayModel | GroupModel>(
   store: ReadableStore,
   document: JsonObject,
-  { parse, signal, ...settings }: Opening<T>,
+  { parse, signal, measureText = true, ...settings }: Opening<T>,
 ): Promise<T | ArrayModel> {
   const { kind, document: plain } = findKind(document) ?? {};
   if (kind === undefined || plain === undefined) return parse(document);
@@ -121,6 +122,14 @@ export async function variableModel<T extends ArrayModel | GroupModel>(
   const isEmpty = isVersion2 && (fillValue === null || fillValue === 0);
   const fill = fillOf(kind, isEmpty ? "" : fillValue, place);
   const fillLength = fill.length / kind.width;
+  const common = { variable: kind.noun, fillValue, document };
+  if (!measureText) {
+    const chain = withStage(model.chain, refusal(kind));
+    const dtype = dtypeOf(kind, Math.max(1, fillLength));
+    const fillItem = new Uint8Array(dtype.itemSize);
+    fillItem.set(fill);
+    return { ...model, ...common, dtype, fillItem, chain, isUnmeasured: true };
+  }
   const lengths: DType = { kind: "uint", itemSize: WORD, byteOrder: "little" };
   const seen = new ZarrArray(
     store,
@@ -144,7 +153,7 @@ export async function variableModel<T extends ArrayModel | GroupModel>(
   const fillItem = new Uint8Array(dtype.itemSize);
   fillItem.set(fill);
   const chain = withStage(model.chain, valueStage(kind, dtype.itemSize));
-  return { ...model, dtype, fillItem, fillValue, chain, document };
+  return { ...model, ...common, dtype, fillItem, chain };
 }
 
 function overLimit(what: string, expected: number, found: number, place: FieldPlace): SuperchunkError {
@@ -213,6 +222,17 @@ function stageOf(kind: Kind, decodeSpan: NonNullable<Stage["decodeSpan"]>): Stag
   const own = readOnlyStage("codec", codec, { fixedOverhead: undefined, encodedLength: () => MAX_CHUNK });
   const refuse = (): Promise<never> => Promise.reject(new TypeError("items are decoded by their span"));
   return { ...own, v3: { name: codec }, dataType, decodeSpan, decode: refuse };
+}
+
+/** Decodes nothing. */
+function refusal(kind: Kind): Stage {
+  return stageOf(kind, async () => {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the array was opened without looking for its longest value, so its ${kind.noun} has no items of one length; open it without measureText: false`,
+      { field: "measureText" },
+    );
+  });
 }
 
 /** Decodes to the length of each value, in characters of text. */
