@@ -223,7 +223,7 @@ const MOST = {
   decode: { built: 21, plain: 43 },
   "a .blp": { built: 60.4, plain: 65.6 },
   "a table": { built: 69.4, plain: 74.8 },
-  zarrView: { built: 49.4, plain: 109 },
+  zarrView: { built: 49.6, plain: 109 },
 };
 
 await check("what pages load", async () => {
