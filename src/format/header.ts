@@ -5,6 +5,7 @@
  */
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { HDF5_NAMES } from "./naming.ts";
 import type { ChecksumName } from "./types.ts";
 
 /** `blpk` in ASCII: the first four bytes of every file. [F1-01] */
@@ -289,7 +290,9 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
           ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one from its rows, and append adds them to one`
           : PACKED.test(name)
             ? "it is packed (zip, …): unpack it"
-            : `superchunk does not recognise it: it starts with ${error.details.found}, not with "blpk"`;
+            : HDF5_NAMES.test(name)
+              ? `it has the name of an HDF5 file, and starts with ${error.details.found}, not with 89 48 44 46: it is not the first of several files that hold one (of the family or split driver), or it is damaged`
+              : `superchunk does not recognise it: it starts with ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeFileHeader(bytes, name).version] };

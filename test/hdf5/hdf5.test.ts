@@ -213,6 +213,15 @@ test("complex numbers of HDF5 2 are those of numpy", () => {
   expect([read(16, ...float64), read(4, ...float16)]).toEqual([">c16", undefined]);
 });
 
+test("a later file of the family driver is called what it may be", async () => {
+  // Bytes of the data that the first file describes.
+  const family = new MemoryStore([["bars1.h5", new Uint8Array(4096)]]);
+  await expect(open(family, "bars1.h5")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringMatching(/^memory:bars1\.h5: .*not the first of several files that hold one/),
+  });
+});
+
 test("other floats are named by their form, and by their name if they have one", () => {
   // As h5py encodes them.
   const nameOf = (hex: string): string =>
