@@ -80,7 +80,7 @@ test("files of rows that are missing, short or wrong are named", async () => {
   });
 });
 
-test("kerchunk leaves out files without a reference: their chunks are not stored", async () => {
+test("[FV-02] kerchunk leaves out files without a reference: their chunks are not stored", async () => {
   const metadata = JSON.stringify({ metadata: { "x/.zarray": ZARRAY, "y/.zarray": ZARRAY }, record_size: 2 });
   const store = new MemoryStore([["set/.zmetadata", new TextEncoder().encode(metadata)]]);
   const rows = (paths: (string | null)[], isGuarded: boolean): Uint8Array => {
