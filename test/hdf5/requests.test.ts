@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Hdf5File } from "../../src/hdf5/file.ts";
+import { S3Store } from "../../src/node/index.ts";
 import { openArray, open as openAt } from "../../src/node/open.ts";
-import { open } from "../../src/open/open.ts";
+import { open, openArray as openArrayIn } from "../../src/open/open.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { CREDENTIALS, startS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 
 const NAMES = [
@@ -43,7 +45,7 @@ function takeCosts(): { readonly log: string; readonly requests: number; readonl
   return costs;
 }
 
-test.each([
+const COSTS = [
   { path: "many-earliest.h5/d0700", at: [999], value: 700, open: 5, element: 1 },
   { path: "many-earliest.h5/group/prices", at: [999], value: -1, open: 6, element: 1 },
   { path: "many-latest.h5/d0700", at: [999], value: 700, open: 6, element: 1 },
@@ -54,7 +56,9 @@ test.each([
   { path: "chunks-earliest.h5/plane", at: [345, 678], value: 345, open: 2, element: 3 },
   { path: "chunks-latest.h5/line", at: [345_678], value: 345, open: 2, element: 2 },
   { path: "chunks-latest.h5/plane", at: [345, 678], value: 345, open: 2, element: 3 },
-])(
+];
+
+test.each(COSTS)(
   "$path takes $open requests to open, and $element to read an element",
   async ({ path, at, value, open: most, element }) => {
     takeCosts();
@@ -98,6 +102,22 @@ test.each(NAMES.slice(0, 4))("each name of %s leads to its dataset, alone and am
   }
   for (const absent of ["", "d", "d0500x", "zz", "d%31", "group/price", "g1/zz"])
     await expect(open(store, `${name}/${absent || "0"}`)).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("over S3 it takes no more requests than over HTTP", async () => {
+  const s3 = await startS3();
+  const bucket = new S3Store({ bucket: s3.bucket, endpoint: s3.endpoint, credentials: CREDENTIALS });
+  for (const [name, image] of images) await bucket.put(name, image);
+  for (const { path, at, value, open: most, element } of COSTS) {
+    s3.log.length = 0;
+    const array = await openArrayIn(bucket, path);
+    expect(s3.log.length, s3.log.join("\n")).toBeLessThanOrEqual(most);
+    s3.log.length = 0;
+    expect(await array.get(at)).toBe(value);
+    expect(s3.log.length, s3.log.join("\n")).toBeLessThanOrEqual(element);
+  }
+  await bucket.close();
+  await s3.close();
 });
 
 test("bytes that came with metadata are not requested again, except of chunks that are read together, whose requests are joined", async () => {
