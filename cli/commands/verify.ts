@@ -170,10 +170,11 @@ async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context:
   if (quiet === true) return;
   if (json === true) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
   else for (const line of summaryLines(totals)) await context.out.line(line);
-  if (json !== true && damaged > 1)
-    context.message(
-      'to save what is intact of all of them: "superchunk plan --for repair SRC… DST -o PLAN", then "run PLAN" and "finish PLAN"',
-    );
+  if (json === true || damaged < 2) return;
+  await context.out.flush();
+  context.message(
+    'to save what is intact of all of them: "superchunk plan --for repair SRC… DST -o PLAN", then "run PLAN" and "finish PLAN"',
+  );
 }
 
 /** Prints the report of a plan like `verify`, with advice on salvage for damaged archives. */
