@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_604,
   pool: 532,
   scan: 2_119,
-  plan: 2_775,
+  plan: 2_790,
   queue: 600,
   page: 5_657,
   places: 875,

@@ -336,6 +336,8 @@ Examples:
     );
 }
 
+/** Most failures that `status` prints. */
+const FAILURES = 20;
 /** Milliseconds between updates. */
 const WATCH_EVERY = 2000;
 
@@ -413,7 +415,15 @@ function statusLines(
   return [
     ...alignRows(facts, new Set(), columns),
     ...(rows.length === 0 ? [] : ["", ...alignRows(table, new Set(), columns)]),
-    ...failures.map(({ path, code, message }) => `failed: ${printable(withPlace(path, message))} (${code})`),
+    ...failures
+      .slice(0, FAILURES)
+      .map(
+        ({ path, code, message }) =>
+          `failed: ${printable(withPlace(path, inCommandWords(message)))} (${code})`,
+      ),
+    ...(failures.length > FAILURES
+      ? [`and ${formatCount(failures.length - FAILURES)} more failed: --json lists them`]
+      : []),
     ...(queued?.letters ?? []),
   ];
 }

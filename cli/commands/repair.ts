@@ -171,6 +171,8 @@ type RepairLine = { readonly path: string } & (
   | ({ readonly status: "repaired"; readonly to: string } & {
       readonly rows: number;
       readonly rowsBefore: number | null;
+      /** Rows that hold a fill value. */
+      readonly filled: number;
       readonly lost: readonly string[];
     })
   | { readonly status?: undefined; readonly error: { readonly code: ErrorCode; readonly message: string } }
@@ -200,10 +202,13 @@ export async function printRepairs(
         `${name}: ${formatPlural(line.holes, "chunk")} missing or damaged; choose with --holes what to do with their rows`,
       );
     else if (line.status === "repaired") {
-      const { to, rows, rowsBefore, lost } = line;
+      const { to, rows, rowsBefore, filled, lost } = line;
       const before = rowsBefore === null ? "" : ` of ${formatCount(rowsBefore)}`;
+      const made = filled > 0 ? `, ${formatCount(filled)} hold a fill value instead` : "";
       const gone = lost.length > 0 ? "; the report lists what is lost" : "";
-      await context.out.line(`${name}: ${formatCount(rows)}${before} rows are in ${printable(to)}${gone}`);
+      await context.out.line(
+        `${name}: ${formatCount(rows - filled)}${before} rows are in ${printable(to)}${made}${gone}`,
+      );
     }
   }
   const refused = count("refused");

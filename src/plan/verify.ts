@@ -101,6 +101,8 @@ export async function repairSource(
       "an array of an older Zarr hierarchy is repaired with its hierarchy: superchunk repair FOLDER DST, with the folder of its zarr.json",
       { path },
     );
+  const shown = await lookAtShown(opened, options.signal);
+  if (shown !== undefined) return { path, ...shown };
   const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
   if (looked.holes.length > 0 && options.holes === undefined)
@@ -113,6 +115,19 @@ export async function repairSource(
     repairArray(store, key, { ...options, into: { store: into.store, path: copy } }),
   );
   return { ...line, ...foundOf(report) };
+}
+
+/** HDF5 and Blosc2 are verified: `repair` does not take them, but there is nothing to do for undamaged ones. */
+async function lookAtShown(
+  opened: Awaited<ReturnType<typeof openIfWhole>>,
+  signal: AbortSignal,
+): Promise<{ readonly status: "whole"; readonly rows: number | null } | undefined> {
+  if (opened === undefined || (opened.dialect !== "hdf5" && opened.dialect !== "blosc2")) return undefined;
+  const subject = opened.kind === "group" ? await opened.arrays() : opened;
+  const { ok } = await subject.verify({ signal });
+  return ok
+    ? { status: "whole", rows: subject.kind === "array" ? (subject.shape.at(0) ?? 1) : null }
+    : undefined;
 }
 
 function foundOf({ rows, rowsBefore, problems, lost, filled }: RepairReport): JsonObject {

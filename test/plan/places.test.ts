@@ -1,6 +1,6 @@
 /** Plans of references and of repairs: shares make the same as one process, and killed or duplicated work does no harm. */
 import { appendFile, cp, mkdir, open, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { extname, join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { create, finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
@@ -131,7 +131,9 @@ it("repairs in shares write copies of damaged archives only, with a report; a se
     expect((await runCli(["run", at("plan.json"), "--task", task])).code).toBe(0);
   const ended = await runCli(["finish", at("plan.json")]);
   expect(ended.code).toBe(3);
-  expect(ended.out).toContain("damaged.blp: ");
+  expect(ended.out).toMatch(
+    /damaged\.blp: [\d,]+ of [\d,]+ rows are in \S+, [\d,]+ hold a fill value instead; the report/,
+  );
   expect(ended.out).toMatch(/6 archives: 4 whole, 2 repaired/);
   expect((await readdir(at("saved"))).sort()).toEqual(["cut.blp", "damaged.blp", "repair.jsonl"]);
   // What `repair` makes of the same archive.
@@ -184,6 +186,22 @@ it("without --holes, damaged archives are named and not repaired", async () => {
     "cut.blp": "refused",
   });
   expect(await readdir(join(folder, "saved"))).toEqual(["repair.jsonl"]);
+});
+
+it("undamaged Blosc2 and HDF5 files are whole, and damaged ones are named with what to do; status says it in the command's words", async () => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  const files = ["blosc2/lz4hc.b2nd", "hdf5/attributes.h5"].map((name) => join(corpusFolder, "..", name));
+  await mkdir(at("data"));
+  for (const [i, file] of files.entries()) await cp(file, at(`data/whole${i}${extname(file)}`));
+  const bytes = await readFile(files[0] ?? "");
+  for (let i = 0; i < 22; i++) await writeFile(at(`data/cut${i}.b2nd`), bytes.subarray(0, bytes.length - 40));
+  expect((await runCli(["plan", at("data"), at("saved"), "-o", at("plan"), "--for", "repair"])).code).toBe(0);
+  await runCli(["run", at("plan")]);
+  const { out } = await runCli(["status", at("plan")]);
+  expect(out).toContain("convert them with --damaged fill");
+  expect(out).toContain("and 2 more failed: --json lists them");
+  expect((await runCli(["finish", at("plan")])).out).toContain("24 archives: 2 whole, 0 repaired, 22 failed");
 });
 
 it("an array of an older Zarr hierarchy is named by a plan to repair, which ends without it", async () => {
