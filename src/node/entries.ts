@@ -33,6 +33,8 @@ interface EntryOptions {
   readonly sets?: OpenPathOptions | undefined;
   /** True if there are other paths, which have their own names below the root. */
   readonly isAmong?: boolean | undefined;
+  /** Called with the key of each file in a folder that is neither an archive nor in one. */
+  readonly onFile?: ((key: string) => void) | undefined;
 }
 
 /**
@@ -42,7 +44,7 @@ interface EntryOptions {
 export async function locateEntries(
   paths: readonly string[],
   { signal, openPlace }: Pick<OpenOptions, "signal" | "openPlace">,
-  { isOther, sets, isAmong = paths.length > 1 }: EntryOptions,
+  { isOther, sets, isAmong = paths.length > 1, onFile }: EntryOptions,
 ): Promise<ServedEntries> {
   const stores: { close?(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
@@ -84,6 +86,7 @@ export async function locateEntries(
     const found = await findViewEntries(store, path, {
       signal,
       openPlace,
+      onFile,
       shown: sets !== undefined,
     }).catch((error: unknown) => {
       if (isOther?.(error) === true) return undefined;

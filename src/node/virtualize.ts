@@ -3,6 +3,7 @@
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/pipeline.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { HELD_NAMES, ZARR_DOCUMENTS } from "../format/naming.ts";
 import { openInFile } from "../open/open-node.ts";
 import {
   type Container,
@@ -142,7 +143,12 @@ export async function virtualizeListed(
     for (const { root } of held) await root.close();
   };
   const access = { signal: options.signal, openPlace };
-  const finding = locateEntries(others, access, { isAmong: named.length > 1 });
+  const passed = new Map<keyof typeof PASSED_OVER, number>();
+  const onFile = (key: string): void => {
+    const what = whatPassedOver(key.split("/").at(-1) ?? key);
+    if (what !== undefined) passed.set(what, (passed.get(what) ?? 0) + 1);
+  };
+  const finding = locateEntries(others, access, { isAmong: named.length > 1, onFile });
   const located = await closeOnFailure({ close: closeHeld }, finding);
   const entries = [...held, ...located.entries];
   const opened: Archive[] = [];
@@ -182,12 +188,27 @@ export async function virtualizeListed(
           });
     const { rectilinear } = options;
     const form = { to, zarrFormat, rectilinear, isTree: nodes.some((node) => node.includes("/")) };
-    return { ...result, failures, open: openingLines(destination, form, result.containers) };
+    const notes = [
+      ...result.notes,
+      ...[...passed].map(([what, count]) => `not referenced: ${what} (${count}): ${PASSED_OVER[what]}`),
+    ];
+    return { ...result, notes, failures, open: openingLines(destination, form, result.containers) };
   } finally {
     for (const each of opened) if (isRemote(each.store.describe(each.path))) await each.close();
     await closeHeld();
     await located.close();
   }
+}
+
+/** What is in folders of archives and not referenced, and why, or what to do about it. */
+const PASSED_OVER = {
+  "HDF5 and Blosc2 files": "name HDF5 files themselves, and convert those of Blosc2",
+  "Zarr arrays and groups": "they are Zarr already",
+} as const;
+
+function whatPassedOver(name: string): keyof typeof PASSED_OVER | undefined {
+  if (ZARR_DOCUMENTS.includes(name)) return "Zarr arrays and groups";
+  return HELD_NAMES.test(name) ? "HDF5 and Blosc2 files" : undefined;
 }
 
 /** Passes plans on, and notes the paths of their arrays. */

@@ -13,6 +13,8 @@ import type { ViewEntry } from "./view-tree.ts";
 interface FindEntriesOptions extends OpenOptions {
   /** HDF5 files, and frames and stores of Blosc2 (default false). */
   readonly shown?: boolean | undefined;
+  /** Called with the key of each file that is neither an archive nor in one. */
+  readonly onFile?: ((key: string) => void) | undefined;
 }
 
 /** Implements `findViewEntries` of the entry. */

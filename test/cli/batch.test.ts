@@ -358,6 +358,22 @@ describe("lists of sources", () => {
     expect(err).toContain(`and 2 more not converted: ${report} lists them\n`);
   });
 
+  test("virtualize says what it passed over in a folder, and why", async () => {
+    const folder = temporaryFolder();
+    cpSync(join(corpus, "bloscpack-3", names[0] ?? ""), join(folder, "data/a.blp"));
+    for (const name of ["blosc2/lz4hc.b2nd", "hdf5/attributes.h5"])
+      cpSync(join(corpus, "..", name), join(folder, "data", name.replace("/", "-")));
+    await runCli(["convert", join(folder, "data/a.blp"), join(folder, "data/z.zarr")]);
+    const { code, err } = await runCli(["virtualize", join(folder, "data"), join(folder, "refs.json")]);
+    expect([code, err.match(/not referenced: [^\n:]*: .*/g)]).toEqual([
+      0,
+      [
+        "not referenced: HDF5 and Blosc2 files (2): name HDF5 files themselves, and convert those of Blosc2",
+        "not referenced: Zarr arrays and groups (1): they are Zarr already",
+      ],
+    ]);
+  });
+
   test("virtualize names a missing path, and refers to the others, under the same names", async () => {
     const folder = temporaryFolder();
     const list = join(folder, "list");
