@@ -205,7 +205,7 @@ it("--damaged fill saves a tree as convert does, and finish lists what is lost",
 
 it("what an unfinished plan left is named where it keeps another job away", async () => {
   const folder = temporaryFolder();
-  const [plan, other, made] = ["plan.json", "other.json", "out.npy"].map((name) => join(folder, name)) as [
+  const [plan, other, made] = ["plan.json", "other.json", "out"].map((name) => join(folder, name)) as [
     string,
     string,
     string,
@@ -213,10 +213,10 @@ it("what an unfinished plan left is named where it keeps another job away", asyn
   await runCli(["plan", tables, made, "-o", plan, "--to", "npy"]);
   await runCli(["run", plan, "--task", "1/2"]);
   const again = ["plan", tables, made, "-o", other, "--to", "npy", "--verify"];
-  expect((await runCli(again)).err).toContain("out.npy: the destination exists");
+  expect((await runCli(again)).err).toContain("out: the destination exists");
   await rm(made, { recursive: true });
   expect((await runCli(again)).err).toMatch(
-    /\.out\.npy\.superchunk-convert\.json: an unfinished plan or conversion/,
+    /\.out\.superchunk-convert\.json: an unfinished plan or conversion/,
   );
   const resumed = await runCli(["convert", tables, made, "--to", "npy", "--resume"]);
   expect(resumed.err).toContain("an unfinished plan is there; run and finish it");

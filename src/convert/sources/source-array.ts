@@ -333,9 +333,7 @@ export function noColumns(
 // version; and the names of the axes are those of each array's dimensions. @see https://ngff.openmicroscopy.org/0.5/
 
 /** Attributes of version 0.4 that are now in `ome`. */
-const NAMES = [
-  ...["multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout", "series"],
-];
+const NAMES = /^(?:multiscales|omero|labels|image-label|plate|well|bioformats2raw\.layout|series)$/;
 /** The group with the order of the images of a file, below the file's own. */
 const SERIES_GROUP = "OME";
 
@@ -369,7 +367,7 @@ export function moveNgff(
   // What is there and in another form belongs to an older version, or to another program.
   if (Object.entries(isOwn).some(([each, isValid]) => attrs[each] !== undefined && !isValid))
     return undefined;
-  const names = NAMES.filter((each) => attrs[each] !== undefined);
+  const names = Object.keys(attrs).filter((each) => NAMES.test(each));
   moved.set(path, names);
   for (const image of (attrs["multiscales"] ?? []) as readonly JsonObject[])
     for (const { path: below } of image["datasets"] as readonly JsonObject[])
