@@ -15,7 +15,7 @@ import type { Chain } from "../zarr/codecs/chain.ts";
 import { v2Chain } from "../zarr/document/metadata-v2.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { type ChunkedLayout, ChunkIndex, type Hdf5Chunk } from "./chunks.ts";
-import { fillJson, itemOf } from "./datatype.ts";
+import { fillJson, hasText, itemOf } from "./datatype.ts";
 import type { Hdf5File } from "./file.ts";
 import {
   ADDED,
@@ -29,7 +29,6 @@ import {
   whyForeign,
 } from "./filters.ts";
 import type { Hdf5Dataset, Hdf5Group, Hdf5Layout } from "./objects.ts";
-import { hasText } from "./text.ts";
 
 /** Approximate chunk size for contiguous values, in bytes. */
 const PIECE = 1 << 20;

@@ -427,3 +427,23 @@ export function fillAttribute(numpy: JsonValue | undefined, value: JsonValue): J
   view.setFloat64(0, Number(only), true);
   return base64(new Uint8Array(view.buffer));
 }
+
+/** The parts of items: members, or the items themselves. */
+export function partsOf(type: Hdf5Type): readonly Member[] {
+  return type.text === undefined ? (type.members ?? []) : [{ name: "", offset: 0, type, numpy: type.numpy }];
+}
+
+/** Bytes of a text with spaces after it, which a part is or has many of; 0 for other parts. */
+export function paddedBytes(type: Hdf5Type): number {
+  const { isPadded, size } = itemOf(type).type;
+  return isPadded === true ? size : 0;
+}
+
+/** True for items that are shown with text of one length (text.ts): with text of variable length, not deeper inside than in a member, or with spaces after it. */
+export function hasText(type: Hdf5Type): boolean {
+  const parts = partsOf(type);
+  return (
+    parts.some(({ type }) => type.text === "variable" || paddedBytes(type) > 0) &&
+    parts.every(({ type: { text }, numpy }) => text === "variable" || numpy !== undefined)
+  );
+}

@@ -10,7 +10,7 @@ import { formatDType, parseDType } from "../format/dtype.ts";
 import type { JsonValue } from "../format/types.ts";
 import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
-import { type Hdf5Type, itemOf, type Member, trimSpaces } from "./datatype.ts";
+import { type Hdf5Type, paddedBytes, partsOf, trimSpaces } from "./datatype.ts";
 import { decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { type KeptHeaps, readHeapValue } from "./heaps.ts";
 
@@ -23,26 +23,6 @@ const CHECKED = 4 << 20;
 const MAX_TEXT = 1 << 18;
 /** Most items, all of which are read when the array is opened. */
 const MAX_ITEMS = 2 ** 28;
-
-/** The parts of items: members, or the items themselves. */
-function partsOf(type: Hdf5Type): readonly Member[] {
-  return type.text === undefined ? (type.members ?? []) : [{ name: "", offset: 0, type, numpy: type.numpy }];
-}
-
-/** Bytes of a text with spaces after it, which a part is or has many of; 0 for other parts. */
-function paddedBytes(type: Hdf5Type): number {
-  const { isPadded, size } = itemOf(type).type;
-  return isPadded === true ? size : 0;
-}
-
-/** True for items that {@link textArray} shows: with text of variable length, not deeper inside than in a member, or with spaces after it. */
-export function hasText(type: Hdf5Type): boolean {
-  const parts = partsOf(type);
-  return (
-    parts.some(({ type }) => type.text === "variable" || paddedBytes(type) > 0) &&
-    parts.every(({ type: { text }, numpy }) => text === "variable" || numpy !== undefined)
-  );
-}
 
 /** Items with text of one length, in chunks of about a mebibyte: runs of rows. */
 interface TextArray {

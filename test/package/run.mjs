@@ -28,7 +28,7 @@ import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
-const MOST_FILES = 151;
+const MOST_FILES = 152;
 const MOST_BYTES = 3_050_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -221,7 +221,7 @@ await check("Vite", async () => {
  */
 const MOST = {
   decode: { built: 21, plain: 43 },
-  "a .blp": { built: 60.4, plain: 65.6 },
+  "a .blp": { built: 60.5, plain: 65.6 },
   "a table": { built: 69.4, plain: 74.8 },
   zarrView: { built: 49.6, plain: 109 },
 };
