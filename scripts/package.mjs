@@ -10,7 +10,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
-import { build, transform } from "esbuild";
+import { build } from "esbuild";
+import { minify } from "terser";
 import { pageHtml } from "./build-page.mjs";
 import { buildPoolWorker } from "./build-pool-worker.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
@@ -120,6 +121,9 @@ const INTERNAL = [
 const HEADING = `# Licences of what is in these files
 
 They hold these packages. THIRD_PARTY_NOTICES.md has the terms of the WebAssembly build of zstd.`;
+
+/** How files become smaller: 2 to 3 % less to load, compressed, than esbuild's, which is what a page of 150 kB needs. */
+const SMALLER = { module: true, ecma: 2022, compress: { passes: 2 }, format: { comments: false } };
 
 /** True for modules that are not bundled. */
 const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
@@ -285,8 +289,7 @@ async function bundleCode() {
   for (const { fileName, code } of output) {
     // rollup imports some files without using them. They have no effects, and bundlers warn about such imports.
     const used = code.replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "");
-    const settings = { minify: true, target: "es2022", legalComments: "none" };
-    const small = fileName.startsWith("uplot-") ? used : (await transform(used, settings)).code;
+    const small = fileName.startsWith("uplot-") ? used : (await minify(used, SMALLER)).code;
     const file = join(out, fileName);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, small);
