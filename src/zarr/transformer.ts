@@ -6,6 +6,7 @@
  * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
+
 import { addTo, allocate, at, elementsOf, unravel } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { jsonBytes, parseJson } from "../format/json.ts";
@@ -21,6 +22,7 @@ import {
 } from "./document/metadata-transformer.ts";
 import { isEntryDocument } from "./document/metadata-v3.ts";
 import { type KnownShard, ShardCache } from "./read/shard-cache.ts";
+import { emptyEntries } from "./read/shard-index.ts";
 import {
   applyPlan,
   checkVersion,
@@ -223,7 +225,7 @@ export class ShardingTransformer {
     const grid = this.#settings.chunksPerShard;
     const write = async (): Promise<void> => {
       const known = await this.#open(shardKey);
-      const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
+      const state = known ?? { size: 0, entries: emptyEntries(elementsOf(grid)) };
       const plan = planShardWrite(state, await make(), TRANSFORMER_INDEX, "rewrite", 0);
       if (plan.kind === "delete" && known === undefined) return;
       const shard = { key: shardKey, grid, layout: TRANSFORMER_INDEX, version: known?.version };

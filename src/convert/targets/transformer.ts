@@ -20,7 +20,7 @@ import {
   TRANSFORMER_INDEX,
 } from "../../zarr/document/metadata-transformer.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
-import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
+import { emptyEntries, encodeShardIndex } from "../../zarr/read/shard-index.ts";
 import {
   encodeTransformerJson,
   hasEntryDocument,
@@ -234,7 +234,7 @@ async function* shardOf(
   { counts, advance, signal }: TaskContext,
 ): AsyncGenerator<Uint8Array> {
   const first = shard * perShard;
-  const entries = new Array<ShardEntry | undefined>(perShard).fill(undefined);
+  const entries = emptyEntries(perShard);
   let offset = 0;
   for await (const { place, bytes } of archive.encodedChunks(first, Math.min(first + perShard, nchunks), {
     signal,

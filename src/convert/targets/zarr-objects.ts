@@ -18,7 +18,12 @@ import type { ZarrArray } from "../../zarr/read/array.ts";
 import { decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { type EncodedPlace, placeDetails, readPlace, ShardCache } from "../../zarr/read/shard-cache.ts";
-import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
+import {
+  DEFAULT_INDEX,
+  emptyEntries,
+  encodeShardIndex,
+  type ShardEntry,
+} from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
 import { notesOnArray, type Recoding, storedCodecs, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
@@ -133,7 +138,7 @@ function objectWriter(
     const stored =
       recoder === undefined ? copies(store, places, signal) : recoded(store, places, recoder, context);
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
-      const entries = new Array<ShardEntry | undefined>(shard.entries.length).fill(undefined);
+      const entries = emptyEntries(shard.entries.length);
       let offset = 0;
       for await (const { slot, nbytes, pieces: bytes } of stored) {
         entries[slot] = { offset, nbytes };

@@ -12,6 +12,7 @@ import type { WritableStore } from "../../store/types.ts";
 import { innerGrid, permute, unpermute } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
 import {
+  emptyEntries,
   encodeShardIndex,
   type ShardEntry,
   type ShardIndexLayout,
@@ -143,7 +144,7 @@ export async function finishReserved(
   written: Iterable<WrittenSlot>,
 ): Promise<void> {
   const { grid, layout, key, temporaryKey } = reservation;
-  const entries = new Array<ShardEntry | undefined>(elementsOf(grid)).fill(undefined);
+  const entries = emptyEntries(elementsOf(grid));
   for (const each of written) {
     const { slot, offset, nbytes } = each;
     const isOwn =

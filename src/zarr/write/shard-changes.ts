@@ -16,7 +16,7 @@ import { type Chain, innerGrid, permute, type ShardingSerializer } from "../code
 import { type AxisSegment, combine, partOfView, regularAxis, segmentsOf } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "../read/reading.ts";
-import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
+import { emptyEntries, encodeShardIndex } from "../read/shard-index.ts";
 import { type ChunkEncoding, encodeChunk, layOutShard } from "./encode-chunk.ts";
 import { orderSlots } from "./write-settings.ts";
 
@@ -72,7 +72,7 @@ async function* makePieces(
     return;
   }
   const capacity = elementsOf(grid);
-  const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
+  const entries = emptyEntries(capacity);
   let offset = 0;
   let isEmpty = true;
   for await (const { slot, bytes } of encoded) {

@@ -21,6 +21,7 @@ import {
 import type { ArrayModel } from "../document/model.ts";
 import { ZarrArray } from "../read/array.ts";
 import type { ReadSettings } from "../read/leaf.ts";
+import { emptyEntries } from "../read/shard-index.ts";
 import { type ChunkEncoding, encodeChunk } from "./encode-chunk.ts";
 import {
   applyPlan,
@@ -304,7 +305,7 @@ export class WritableZarrArray extends ZarrArray {
       const known = await this.reading.cache.open(key, index);
       const updates = await encode();
       const target = { key, ...index, chunkOrder, version: known?.version, signal: options.signal };
-      const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
+      const state = known ?? { size: 0, entries: emptyEntries(elementsOf(grid)) };
       const plan = planShardWrite(
         state,
         updates,
