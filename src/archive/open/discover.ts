@@ -176,10 +176,18 @@ export async function findUnfinished(
   path: string,
   options: StoreOptions = {},
 ): Promise<UnfinishedConversion | undefined> {
-  const { folder, name } = splitKey(path);
-  const inside = await readRecord(store, joinKey(path, CONVERT_RECORD), path, options);
-  if (inside !== undefined || name === "") return inside;
-  return readRecord(store, joinKey(folder, `.${name}${CONVERT_RECORD}`), path, options);
+  for (const key of new Set([recordKey(path, true), recordKey(path, false)])) {
+    const found = await readRecord(store, key, path, options);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Key of the record of a conversion: in the folder of a hierarchy, else beside the destination. */
+export function recordKey(destination: string, isHierarchy: boolean): string {
+  if (isHierarchy) return joinKey(destination, CONVERT_RECORD);
+  const { folder, name } = splitKey(destination);
+  return joinKey(folder, name === "" ? CONVERT_RECORD : `.${name}${CONVERT_RECORD}`);
 }
 
 /** The conversions whose records are in a folder: of that folder, and of what is in it. */

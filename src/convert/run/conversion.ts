@@ -32,8 +32,8 @@ import {
   type SourceOutcome,
 } from "./run-source.ts";
 
-/** Sources of a hierarchy converted at a time. Small ones mostly wait for the disk. */
-const SOURCES_AT_ONCE = 4;
+/** Sources of a hierarchy converted, or compared, at a time. Small ones mostly wait for the disk. */
+export const SOURCES_AT_ONCE = 4;
 /** Sources opened ahead: a process may have only some hundred files open. */
 const OPENED_AHEAD = 32;
 /** Places are recorded as ours in steps: each covers 1/STEPS of the sources before it. */

@@ -22,6 +22,8 @@ import type { ConvertOptions } from "../pipeline.ts";
 /** The record is rewritten when more than 1/STEPS of its entries have changed. */
 const STEPS = 20;
 
+export { recordKey } from "../../archive/open/discover.ts";
+
 /** Identifies a conversion: its sources, and the options that decide the result. */
 export interface ConversionIdentity {
   readonly sources: readonly string[];
@@ -30,12 +32,6 @@ export interface ConversionIdentity {
 
 /** Options of a conversion, and those of the repair that it is part of. */
 export type RunOptions = ConvertOptions & { readonly repair?: JsonObject };
-
-export function recordKey(destination: string, isHierarchy: boolean): string {
-  if (isHierarchy) return joinKey(destination, CONVERT_RECORD);
-  const { folder, name } = splitKey(destination);
-  return joinKey(folder, name === "" ? CONVERT_RECORD : `.${name}${CONVERT_RECORD}`);
-}
 
 type RecordOptions = Readonly<{ resume: boolean; overwrites: boolean; destination: string }>;
 
