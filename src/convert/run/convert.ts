@@ -14,19 +14,20 @@ import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts"
 import { isTaken, joinKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import { runPooled } from "../../store/pool.ts";
+import type { ReadableStore } from "../../store/types.ts";
 import { resolveSelection } from "../../values/selection.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import {
   type ColumnArray,
   type ColumnTable,
-  type ConvertEntry,
   type ConvertFormat,
   type ConvertOptions,
   type ConvertResult,
   type ConvertSource,
   type Destination,
   failureOf,
+  type NodeFailure,
   type OpenedSource,
   type PlanEntry,
   type SourceItem,
@@ -52,11 +53,11 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, placeAt, planItem, planSource, type SourceList } from "./conversion.ts";
+import { Conversion, placeAt, planSource, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
 import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 import { ConversionProgress } from "./progress.ts";
-import { Outcomes, type RunSettings } from "./run-source.ts";
+import { failuresOf, Outcomes, type RunSettings } from "./run-source.ts";
 
 /**
  * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to
@@ -127,96 +128,79 @@ function* splitPlan(
 // Compares what an earlier conversion made with its sources: each is planned again, and what a conversion compares before it publishes
 // is compared in what is at the place.
 
-/** Sources compared at a time. */
-const COMPARED_AT_ONCE = 4;
-
-/** A source that was compared. */
-interface Compared {
-  /** What differs, or could not be compared. */
-  readonly failed: readonly ConvertEntry[];
-  /** Arrays that are equal, and their uncompressed bytes. */
-  readonly arrays: number;
-  readonly nbytes: number;
-}
-
 /** Compares all sources; what differs fails. Throws if the only source cannot be planned, and errors that are not an archive's. */
-export async function verifyResult(
+async function verifyResult(
   target: Target,
   destination: Destination,
   { items, isTree }: SourceList,
   options: ConvertOptions,
 ): Promise<ConvertResult> {
   const started = performance.now();
-  const { jobs = COMPARED_AT_ONCE, signal, onProgress } = options;
-  const own = isTree ? { ...options, skipFailed: true } : options;
+  const { store } = destination;
+  const { jobs = SOURCES_AT_ONCE, onProgress } = options;
   const progress = new ConversionProgress({ items, isTree }, onProgress);
   const outcomes = new Outcomes();
   let [arrays, nbytes] = [0, 0];
-  const work = async ([index, item]: [number, SourceItem], inner: AbortSignal): Promise<void> => {
+  const compare = async ([index, item]: [number, SourceItem], signal: AbortSignal): Promise<void> => {
     const { path, node } = item;
+    const own = { ...options, signal, ...(isTree && { skipFailed: true }) };
     try {
-      const compared = await compareSource(item, progress.of(index, true), {
-        ...{ target, destination, sources: items.length },
-        options: { ...own, signal: inner },
-      });
+      const run = await planSource(item, placeAt(destination, node, items.length), target, own);
+      if (run.refusal !== undefined) throw run.refusal;
+      const compared = await compareArrays(run, store, signal, progress.of(index, true));
       arrays += compared.arrays;
       nbytes += compared.nbytes;
-      for (const each of compared.failed) outcomes.add(index, each);
+      for (const each of compared.failed)
+        outcomes.add(index, { ...each, node: joinKey(node, each.node), status: "failed" });
       if (compared.failed.length === 0) outcomes.add(index, { path, node, status: "kept" });
     } catch (error) {
-      inner.throwIfAborted();
+      signal.throwIfAborted();
       if (!isTree) throw error;
       outcomes.add(index, { path, node, status: "failed", ...failureOf(error, path) });
     }
     progress.advance(index);
   };
-  await runPooled(items.entries(), jobs, work, signal);
+  await runPooled(items.entries(), jobs, compare, options.signal);
   const seconds = (performance.now() - started) / 1000;
   const result = outcomes.result(items, { isNamed: false, verified: true, seconds });
   return { ...result, verified: result.failed === 0, arrays, nbytes };
 }
 
-/** Compares the arrays of a source one after the other. Throws errors of planning, and `STALE`. */
-async function compareSource(
-  item: SourceItem,
+/**
+ * Compares the arrays of a source one after the other. Returns what differs or could not be compared, and the number of the arrays that are
+ * equal and their uncompressed bytes. Throws `STALE`.
+ */
+async function compareArrays(
+  run: SourceRun,
+  store: ReadableStore,
+  signal: AbortSignal,
   onProgress: RunSettings["onProgress"],
-  where: {
-    readonly target: Target;
-    readonly destination: Destination;
-    readonly sources: number;
-    readonly options: ConvertOptions;
-  },
-): Promise<Compared> {
-  const { target, destination, sources, options } = where;
-  const { run } = await planItem(item, placeAt(destination, item.node, sources), target, options);
-  const total = run.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
-  const failure = (node: string, path: string, error: unknown): ConvertEntry => {
-    options.signal?.throwIfAborted();
-    return { path, node: joinKey(item.node, node), status: "failed", ...failureOf(error, path) };
-  };
-  const failed = run.failed.map(({ path, source, error }) => failure(path, source, error));
+): Promise<{ failed: NodeFailure[]; arrays: number; nbytes: number }> {
+  const total = run.arrays.reduce((sum, each) => sum + each.nbytes, 0);
+  const failed = failuresOf(run.failed);
   let [done, arrays, nbytes] = [0, 0, 0];
   for (const array of run.arrays) {
+    const { node, path, root } = array;
     try {
-      if (!(await isTaken(destination.store, array.root)))
-        throw new SuperchunkError(
-          "NOT_FOUND",
-          "nothing is there: the source was not converted to this place",
-          {
-            path: destination.store.describe(array.root),
-          },
-        );
-      await array.compare(destination.store, options.signal);
+      if (!(await isTaken(store, root))) throw notConverted(store.describe(root));
+      await array.compare(store, signal);
       arrays += array.arrays;
       nbytes += array.nbytes;
     } catch (error) {
-      failed.push(failure(array.node, array.path, error));
+      signal.throwIfAborted();
+      failed.push({ node, path, ...failureOf(error, path) });
     }
     done += array.nbytes;
-    onProgress(done, total, array.path);
+    onProgress(done, total, path);
   }
   await run.assertUnchanged?.();
   return { failed, arrays, nbytes };
+}
+
+function notConverted(path: string): SuperchunkError {
+  return new SuperchunkError("NOT_FOUND", "nothing is there: the source was not converted to this place", {
+    path,
+  });
 }
 
 function placesOf(source: ConvertSource): readonly SourceLocation[] {

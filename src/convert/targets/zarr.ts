@@ -204,9 +204,7 @@ async function compareDocument(
   const path = store.describe(key);
   const bytes = await store.get(key, { signal });
   if (bytes === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no Zarr array; convert again", {
-      path,
-    });
+    throw new SuperchunkError("NOT_FOUND", "there is no Zarr array; convert again", { path });
   const stored = objectOf(parseJson(bytes, path));
   for (const [field, expected] of Object.entries(planned)) {
     const found = stored[field];

@@ -9,7 +9,6 @@ import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { hasText } from "../../hdf5/datatype.ts";
 import { BLOSC2, whyForeign } from "../../hdf5/filters.ts";
-
 import type { Hdf5Store } from "../../hdf5/zarr-view.ts";
 import { joinKey } from "../../store/key.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
