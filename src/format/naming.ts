@@ -12,6 +12,14 @@ export const LIVE_STATE = "meta/zarr";
 /** Record of an unfinished conversion, in the folder of a hierarchy. Beside a destination, a dot and the destination's name come before it. */
 export const CONVERT_RECORD = ".superchunk-convert.json";
 
+/** Key of the record of a conversion: in the folder of a hierarchy, else beside the destination. */
+export function recordKey(destination: string, isHierarchy: boolean): string {
+  if (isHierarchy) return destination === "" ? CONVERT_RECORD : `${destination}/${CONVERT_RECORD}`;
+  const start = destination.lastIndexOf("/") + 1;
+  const name = destination.slice(start);
+  return `${destination.slice(0, start)}${name === "" ? "" : "."}${name}${CONVERT_RECORD}`;
+}
+
 /** Ends of the names of HDF5 files. Only the first bytes are sure: files of other formats are named `.nc` and `.mat` too. */
 const HDF5_ENDS = "h5|hdf5?|he5|h5ad|nc4?|mat|loom";
 /** The same, and those of Blosc2 files and stores. */

@@ -1,8 +1,7 @@
 /**
  * A conversion that many processes share: planned once, run in shares (run.ts), finished once (finish.ts).
  *
- * It uses the parts of `convert`: the same sources, targets, tasks and order of documents, split where the plan is JSON. What
- * is left between the steps is beside the destination: the record that it is taken, and the receipts.
+ * It uses the parts of `convert`. Between the steps, its record and the receipts are beside the destination.
  */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
@@ -20,10 +19,11 @@ import {
 } from "../convert/pipeline.ts";
 import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
-import { checkDestination, conflict, readRecord, recordKey } from "../convert/run/destination.ts";
+import { checkDestination, conflict, readRecord } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
+import { recordKey } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import { hasEntries, isTaken, joinKey } from "../store/key.ts";

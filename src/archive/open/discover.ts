@@ -2,7 +2,7 @@
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { startsAsJournal } from "../../format/header.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
-import { CONVERT_RECORD, HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
+import { CONVERT_RECORD, HELD_NAMES, recordKey, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey, refuseListed, showListed, splitKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -181,13 +181,6 @@ export async function findUnfinished(
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/** Key of the record of a conversion: in the folder of a hierarchy, else beside the destination. */
-export function recordKey(destination: string, isHierarchy: boolean): string {
-  if (isHierarchy) return joinKey(destination, CONVERT_RECORD);
-  const { folder, name } = splitKey(destination);
-  return joinKey(folder, name === "" ? CONVERT_RECORD : `.${name}${CONVERT_RECORD}`);
 }
 
 /** The conversions whose records are in a folder: of that folder, and of what is in it. */

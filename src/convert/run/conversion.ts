@@ -1,4 +1,5 @@
 import { isSuperchunkError, unpackError } from "../../errors.ts";
+import { recordKey } from "../../format/naming.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
@@ -19,7 +20,7 @@ import { refuseColumns } from "../plan/conversion-jobs.ts";
 import { digestOf, watchSource } from "../sources/items.ts";
 import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
-import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark, recordKey } from "./destination.ts";
+import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark } from "./destination.ts";
 import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
 import { ConversionProgress } from "./progress.ts";
 import {

@@ -22,8 +22,6 @@ import type { ConvertOptions } from "../pipeline.ts";
 /** The record is rewritten when more than 1/STEPS of its entries have changed. */
 const STEPS = 20;
 
-export { recordKey } from "../../archive/open/discover.ts";
-
 /** Identifies a conversion: its sources, and the options that decide the result. */
 export interface ConversionIdentity {
   readonly sources: readonly string[];

@@ -14,7 +14,7 @@ import { defined, pushAll } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
-import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
+import { HELD_NAMES, recordKey, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
@@ -27,7 +27,7 @@ import { openZarr } from "../../zarr/read/open.ts";
 import type { ConvertFormat } from "../pipeline.ts";
 import { readObjectPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
-import { readRecord, recordKey } from "./destination.ts";
+import { readRecord } from "./destination.ts";
 
 /** Destination of the repaired archive, and treatment of its holes. */
 export interface RepairOptions extends LongOptions, GivenFacts {
