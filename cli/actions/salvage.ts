@@ -1,11 +1,19 @@
 /** The advice after damage: what can be saved of an archive, and by which command. Knows `repair`; must not know who asks. */
 import { resolve } from "node:path";
-import { type ErrorCode, isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import {
+  type ErrorCode,
+  type Finding,
+  isSuperchunkError,
+  type RepairReport,
+  SuperchunkError,
+  type VerifyReport,
+} from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { inCommandWords } from "../failure.ts";
 import { realPathOf } from "../input/tree.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
+import { findingAsTyped } from "../output/archive-text.ts";
 import type { Io } from "../output/output.ts";
 import { startProgress } from "../output/progress.ts";
 import { quoted } from "../values/cell-text.ts";
@@ -21,46 +29,93 @@ export interface SalvageAdvice {
   readonly text: string;
 }
 
+/** What a survey of a damaged archive found. */
+interface Surveyed {
+  /** Undefined if nothing needs repair, or nothing can be saved. */
+  readonly advice: SalvageAdvice | undefined;
+  /** Undefined if the archive cannot be surveyed. */
+  readonly found?: RepairReport;
+}
+
 /**
- * Reads a damaged archive again to find what can be saved; undefined if nothing needs repair, or nothing can be saved. `io`:
- * where to draw a progress bar; undefined if another one is shown.
+ * Reads a damaged archive again to find what can be saved. `io`: where to draw a progress bar; undefined if another one is
+ * shown.
  */
 export async function adviseOnSalvage(
   path: string,
   { signal, allow = [] }: Pick<Context, "signal" | "allow">,
   io: Io | undefined,
-): Promise<SalvageAdvice | undefined> {
+): Promise<Surveyed> {
   const bar = io && startProgress(io, "what can be saved", { unit: "chunks" });
   const command = repairCommand(path, allow);
   try {
-    const { whole, holes, lost, problems } = await repairArray(path, {
+    const found = await repairArray(path, {
       dryRun: true,
       signal,
       allow,
       onProgress: bar?.onProgress,
     });
-    const gone = holes.length;
-    const needed = withNeeded(command, lost.join());
-    if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is intact: nothing can be saved" };
-    if (gone > 0) {
-      const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} intact and can be saved`;
-      return { whole, gone, command: `${needed} --holes fill`, text };
-    }
-    if (lost.length + problems.length === 0) return undefined;
-    const text = lost.length > 0 ? `, but this is lost: ${inCommandWords(lost.join("; "))}` : "";
-    return { whole, gone, command: needed, text: `every chunk is intact and can be saved${text}` };
+    return { advice: adviceOn(found, command), found };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    if (error.code !== "INCOMPLETE") return undefined;
-    return {
+    if (error.code !== "INCOMPLETE") return { advice: undefined };
+    const advice = {
       whole: null,
       gone: 0,
       command: withNeeded(command, error.summary),
       text: `repair needs more information: ${inCommandWords(error.summary)}`,
     };
+    return { advice };
   } finally {
     bar?.finish();
   }
+}
+
+function adviceOn(
+  { whole, holes, lost, problems }: RepairReport,
+  command: string,
+): SalvageAdvice | undefined {
+  const gone = holes.length;
+  const needed = withNeeded(command, lost.join());
+  if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is intact: nothing can be saved" };
+  if (gone > 0) {
+    const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} intact and can be saved`;
+    return { whole, gone, command: `${needed} --holes fill`, text };
+  }
+  if (lost.length + problems.length === 0) return undefined;
+  const text = lost.length > 0 ? `, but this is lost: ${inCommandWords(lost.join("; "))}` : "";
+  return { whole, gone, command: needed, text: `every chunk is intact and can be saved${text}` };
+}
+
+/**
+ * The report of an archive whose tables that locate chunks are damaged, with the chunks that a survey found: what it read of the
+ * intact ones, and a finding for each of the others. Undefined if the report needs no other. `report`: undefined if the archive did
+ * not open; the `error` that says why is then not among the findings. `typed`: the path as the user gave it.
+ */
+export function reportOf(
+  {
+    report,
+    error,
+  }: { readonly report: VerifyReport | undefined; readonly error: SuperchunkError | undefined },
+  found: RepairReport | undefined,
+  typed: string,
+): VerifyReport | undefined {
+  const isCut = report === undefined || report.unreached !== undefined;
+  if (found?.intact === undefined || !isCut) return undefined;
+  const { unreached: _, ...own } = report ?? { ok: false, findings: [] };
+  const errors = own.findings.filter(({ severity }) => severity === "error");
+  const known = [...errors, ...(error === undefined ? [] : [error.details])];
+  const all = found.holes.map(
+    ({ code, reason: message, path, chunk, offset }): Finding =>
+      findingAsTyped(typed, {
+        ...{ severity: "error", code, message, path, chunk },
+        ...(offset === undefined ? {} : { offset }),
+      }),
+  );
+  const others = all.filter(
+    ({ path, chunk }) => !known.some((each) => each.path === path && each.chunk === chunk),
+  );
+  return { ...own, ...found.intact, ok: false, findings: [...own.findings, ...others] };
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   type VerifyReport,
 } from "../../src/index.ts";
 import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
-import { adviseOnSalvage, type SalvageAdvice } from "../actions/salvage.ts";
+import { adviseOnSalvage, reportOf, type SalvageAdvice } from "../actions/salvage.ts";
 import {
   type BatchItem,
   hasDamage,
@@ -189,8 +189,9 @@ export async function printReport(
     const outcome = await withAdvice(outcomeOf(line), false, context);
     count(outcome, totals);
     if (options.json === true) {
-      const saved = outcome.advice === undefined ? {} : { salvage: { ...outcome.advice } };
-      await context.out.text(`${index === 0 ? "" : ","}\n${stringifyJson({ ...line, ...saved })}`);
+      const own = toJson(outcome) as JsonObject;
+      const error = line["error"] === undefined ? {} : { error: line["error"] };
+      await context.out.text(`${index === 0 ? "" : ","}\n${stringifyJson({ ...line, ...own, ...error })}`);
     } else await printItem({ kind: "outcome", outcome }, context);
   }
   await conclude(totals, options, context);
@@ -283,9 +284,10 @@ interface Outcome {
 
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
   const isDamaged = outcome.error?.isDamage ?? (outcome.report !== undefined && isWrong(outcome.report));
-  return isDamaged && outcome.isUnfollowed !== true
-    ? { ...outcome, advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined) }
-    : outcome;
+  if (!isDamaged || outcome.isUnfollowed === true) return outcome;
+  const { path } = outcome;
+  const { advice, found } = await adviseOnSalvage(path, context, alone ? context.io : undefined);
+  return { ...outcome, report: reportOf(outcome, found, path) ?? outcome.report, advice };
 }
 
 /** Verifies a Zarr view that is linked to a file elsewhere; its folder is not an archive itself. */
@@ -389,9 +391,8 @@ function count(outcome: Outcome, totals: Totals): void {
 }
 
 function codesOf({ report, error }: Pick<Outcome, "report" | "error">): string[] {
-  if (error !== undefined) return [error.code];
   const wrong = (report?.findings ?? []).filter(({ severity }) => severity === "error");
-  return wrong.map(({ code }) => code);
+  return [...(error === undefined ? [] : [error.code]), ...wrong.map(({ code }) => code)];
 }
 
 function isWrong(report: VerifyReport): boolean {
@@ -419,20 +420,22 @@ function verdictLines(outcome: Outcome, columns: number | undefined): string[] {
   const name = printable(path);
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
-  if (error !== undefined)
-    return [`${verdictOf(outcome)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
-  if (report === undefined) return [];
+  const failed = error && `  error ${error.code}: ${printable(messageAt(path, error))}`;
+  if (report === undefined) return failed === undefined ? [] : [`${verdictOf(outcome)}  ${name}`, failed];
   const sums = report.digests > 0 ? formatPlural(report.digests, "checksum") : "no checksums";
-  const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
+  const kind = dialect === undefined ? "" : `${dialect}, `;
+  const facts = `${kind}${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
   return [
     ...foldLine(`${verdictOf(outcome)}  ${name}`, facts, STATE, columns),
+    ...(failed === undefined ? [] : [failed]),
     ...findingLines(report.findings),
   ];
 }
 
 /** The verdict, padded to the common width. */
 function verdictOf({ report, error }: Outcome): string {
-  if (report === undefined) return error === undefined ? "" : stateOf(error).padEnd(VERDICT);
+  if (error !== undefined) return stateOf(error).padEnd(VERDICT);
+  if (report === undefined) return "";
   if (!report.ok) return isWrong(report) ? "DAMAGED" : "FAILED ";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
@@ -440,10 +443,9 @@ function verdictOf({ report, error }: Outcome): string {
 
 function toJson({ path, dialect, report, error, isUnfollowed: skipped, advice }: Outcome): JsonValue {
   if (skipped === true) return { path, notFollowed: toJsonFailure(error) } as unknown as JsonValue;
-  const found =
-    error === undefined
-      ? { ...report, findings: report?.findings.map(plainFinding) ?? [] }
-      : { ok: false, error: toJsonFailure(error) };
+  const findings = report?.findings.map(plainFinding) ?? [];
+  const own = error === undefined || report !== undefined ? { ...report, findings } : {};
+  const found = error === undefined ? own : { ...own, ok: false, error: toJsonFailure(error) };
   const saved = advice === undefined ? {} : { salvage: advice };
   return { path, dialect: dialect ?? null, ...found, ...saved } as JsonValue;
 }

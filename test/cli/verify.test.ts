@@ -1,7 +1,9 @@
 /** What `verify` reports for archives with objects that belong to nothing. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Finding } from "../../src/index.ts";
+import { create, open } from "../../src/node/index.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
@@ -91,4 +93,80 @@ it("a resumed run counts what the report has as the run did that wrote it", asyn
       expect(run.out.includes("the report has the findings of the earlier run")).toBe(options.length > 0);
     }
   }
+});
+
+describe("damage in what locates the chunks", () => {
+  /** A file of 10 chunks, whose offsets start at byte 32. */
+  async function makeFile(): Promise<Buffer> {
+    writeFileSync(at("values"), Buffer.from(Float64Array.from({ length: 2000 }, (_, i) => i).buffer));
+    await runCli(["compress", at("values"), at("a.blp"), "-z", "1600"]);
+    return readFileSync(at("a.blp"));
+  }
+  const entry = (file: Buffer, chunk: number): number => Number(file.readBigInt64LE(32 + 8 * chunk));
+  const flip = (file: Buffer, at: number): number => file.writeUInt8(file.readUInt8(at) ^ 1, at);
+
+  it.each([
+    [
+      "an offset after the end of the file",
+      "TRUNCATED",
+      (file: Buffer) => file.writeBigInt64LE(1n << 40n, 56),
+    ],
+    ["an offset of the end of no chunk", "INCOMPLETE", (file: Buffer) => file.writeBigInt64LE(-1n, 56)],
+    ["an offset that no file has", "BAD_FIELD", (file: Buffer) => file.writeBigInt64LE(-(1n << 60n), 56)],
+    ["nchunks of more than the file", "TRUNCATED", (file: Buffer) => file.writeBigInt64LE(1n << 32n, 16)],
+  ])("%s: every other chunk is checked, and saved", async (_, code, damage) => {
+    const file = await makeFile();
+    const values = readFileSync(at("values"));
+    damage(file);
+    writeFileSync(at("b.blp"), file);
+    const alone = await runCli(["verify", at("b.blp")]);
+    expect([alone.code, alone.out]).toEqual([
+      3,
+      expect.stringMatching(
+        new RegExp(`^DAMAGED .* 10 chunks, 10 checksums, 15.6 KiB\\n {2}error ${code}: `),
+      ),
+    ]);
+    expect(alone.out).toContain("every chunk is intact");
+    // A second damage is found too.
+    flip(file, entry(file, 6) + 40);
+    writeFileSync(at("b.blp"), file);
+    const both = await runCli(["verify", at("b.blp")]);
+    expect(both.out).toMatch(/ 9 chunks, 9 checksums/);
+    expect(both.out).toMatch(new RegExp(`error ${code}: .*\\n {2}error CHECKSUM_MISMATCH: .*: chunk 6: `));
+    const [{ error, findings, chunks }] = JSON.parse(
+      (await runCli(["verify", at("b.blp"), "--json"])).out,
+    ).archives;
+    expect([error.code, chunks, findings.length, findings[0].chunk]).toEqual([code, 9, 1, 6]);
+    await runCli(["repair", at("b.blp"), at("c.blp"), "--holes", "fill"]);
+    await runCli(["decompress", at("c.blp"), at("saved")]);
+    const saved = readFileSync(at("saved"));
+    expect(saved.subarray(0, 9600).equals(values.subarray(0, 9600))).toBe(true);
+    expect(saved.subarray(11200).equals(values.subarray(11200))).toBe(true);
+  });
+
+  it("a superchunk with a wrong offset: all chunks of the array are checked, and numbered as in the array", async () => {
+    const array = await create(at("a"), { dtype: "float64", chunkLength: 100, superchunkLength: 5 });
+    await array.append(Float64Array.from({ length: 2050 }, (_, i) => i));
+    await array.close();
+    const second = readFileSync(at("a/data/__2__.bin"));
+    // The second chunk stays lost, because what is where it was is damaged as well.
+    second[entry(second, 2)] = 0;
+    second.writeBigInt64LE(1n << 40n, 48);
+    writeFileSync(at("a/data/__2__.bin"), second);
+    const fourth = readFileSync(at("a/data/__4__.bin"));
+    flip(fourth, entry(fourth, 3) + 30);
+    writeFileSync(at("a/data/__4__.bin"), fourth);
+    const { code, out } = await runCli(["verify", at("a"), "--json"]);
+    expect(code).toBe(3);
+    const [{ ok, chunks, findings, dialect, unreached }] = JSON.parse(out).archives;
+    expect([ok, chunks, dialect, unreached]).toEqual([false, 19, "blz-superchunk", undefined]);
+    expect(findings.map((each: Finding) => [each.code, each.chunk])).toEqual([
+      ["TRUNCATED", 7],
+      ["CHECKSUM_MISMATCH", 18],
+    ]);
+    // The report of the library says how far it came.
+    const archive = await open(at("a"));
+    expect(await archive.verify()).toMatchObject({ ok: false, chunks: 5, unreached: 16 });
+    await archive.close();
+  });
 });

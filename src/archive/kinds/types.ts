@@ -234,6 +234,8 @@ export interface VerifyReport {
   /** Compared checksums of chunks, and for Zarr of indexes of shards that are objects, and of members of zip archives. */
   readonly digests: number;
   readonly findings: readonly Finding[];
+  /** Chunks after damage in the tables that locate them, which were not looked for; absent if there are none. `repairArray` with `dryRun` looks for them. */
+  readonly unreached?: number;
   /**
    * What was stored but not checked, and why; absent if everything was checked. Headers, sizes, digests and payloads are always checked;
    * the meaning of Python objects is not. [FD-05]

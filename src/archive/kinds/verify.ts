@@ -51,7 +51,8 @@ async function checkSequence(context: VerifyContext, options: LongOptions): Prom
   if (context.changing !== undefined && (await isUnfinished(sequence.store, context.changing)))
     tally.warn("WARNING", UNFINISHED, { path });
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
-  if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
+  const unreached = await verifyChunks(tally, context, options.signal);
+  if (unreached > 0) return { ...tally.report(), unreached };
   await tally.guard(async () => {
     for (const name of await listLeftovers(sequence, options.signal))
       tally.warn(
@@ -105,14 +106,14 @@ async function listLeftovers(
 }
 
 /**
- * Checks every chunk; after an error it continues after the damaged chunk in a new run. Returns false if the tables
- * that locate chunks are damaged: later chunks might still be found, but the first error says why not.
+ * Checks every chunk; after an error it continues after the damaged chunk in a new run. If the tables that locate chunks
+ * are damaged, it ends there: returns the number of chunks that it did not reach. A survey looks for them.
  */
 async function verifyChunks(
   tally: Tally,
   { sequence, scan }: VerifyContext,
   signal: AbortSignal | undefined,
-): Promise<boolean> {
+): Promise<number> {
   let next = 0;
   let lost: { readonly error: unknown } | undefined;
   async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
@@ -149,10 +150,10 @@ async function verifyChunks(
       },
     );
   }
-  if (lost === undefined) return true;
+  if (lost === undefined) return 0;
   const { error } = lost;
   await tally.guard(() => Promise.reject(error));
-  return false;
+  return sequence.nchunks - next;
 }
 
 /** Counts, and collects findings. */
@@ -273,7 +274,9 @@ export function joinReports(reports: readonly VerifyReport[]): VerifyReport {
   const sum = (pick: (report: VerifyReport) => number): number =>
     reports.reduce((total, report) => total + pick(report), 0);
   const unchecked = reports.find((report) => report.unchecked !== undefined)?.unchecked;
+  const unreached = sum((r) => r.unreached ?? 0);
   return {
+    ...(unreached === 0 ? {} : { unreached }),
     ...(unchecked === undefined ? {} : { unchecked }),
     ok: reports.every((report) => report.ok),
     chunks: sum((r) => r.chunks),

@@ -14,6 +14,7 @@ import { type BlpkFile, openSuperchunk, readChunkHeader } from "./blpk-file.ts";
 import {
   type ChunkSequence,
   contradict,
+  inArray,
   nbytesOfChunk,
   openedSuperchunks,
   type PlacedChunk,
@@ -122,7 +123,9 @@ export function superchunkSequence(
     const first = at(firsts, superchunk);
     const info = await (asked ?? statFile(store, key, { signal }));
     if (info === undefined) throw missing(store, key, first, nchunks);
-    const file = await openSuperchunk(store, key, info.size, nchunks - first, signal);
+    const file = await openSuperchunk(store, key, info.size, nchunks - first, signal).catch((error) => {
+      throw inArray(error, (inFile) => first + inFile);
+    });
     check(file, first);
     return file;
   }

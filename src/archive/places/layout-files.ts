@@ -27,6 +27,7 @@ import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
 import {
   type ChunkSequence,
   contradict,
+  inArray,
   nbytesOfChunk,
   openedSuperchunks,
   type PlacedChunk,
@@ -170,7 +171,7 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   }
 
   async function openFile(
-    { number, needed }: LayoutPlace,
+    { number, inFile, needed }: LayoutPlace,
     index: number,
     signal: AbortSignal | undefined,
   ): Promise<BlpkFile> {
@@ -185,7 +186,13 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
           { path: store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
         )
       );
-    const file = await openSuperchunk(store, key, info.size, needed, signal);
+    const file = await openSuperchunk(store, key, info.size, needed, signal).catch((error) => {
+      throw inArray(error, (chunk) => {
+        const there = index - inFile + chunk;
+        const place = there < layout.nchunks ? layout.find(there) : undefined;
+        return place?.number === number && place.inFile === chunk ? there : undefined;
+      });
+    });
     const { header, path, starts } = file;
     if (starts.length < needed) contradict(path, "nchunks", 16, `at least ${needed}`, starts.length);
     const fits = header.chunkSize === chunkBytes || (starts.length === 1 && header.chunkSize < chunkBytes);

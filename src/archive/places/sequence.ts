@@ -4,8 +4,8 @@
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
-import { at, countLeading } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { at, countLeading, defined } from "../../bytes/arrays.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader } from "../../format/header.ts";
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
 import type { ChecksumName } from "../../format/types.ts";
@@ -271,6 +271,16 @@ export function placeInFile(file: FileOfChunks, inFile: number, index: number, n
     prologue: 0,
     header: file.header,
   };
+}
+
+/** The error of a superchunk that does not open. `indexOf`: which chunk of the array a chunk of the file is. */
+export function inArray(error: unknown, indexOf: (inFile: number) => number | undefined): unknown {
+  if (!isSuperchunkError(error) || error.details.chunk === undefined) return error;
+  const { chunk, ...details } = error.details;
+  return new SuperchunkError(error.code, error.summary, {
+    ...details,
+    ...defined({ chunk: indexOf(chunk) }),
+  });
 }
 
 /** Throws that a field of a superchunk differs from the array's metadata. */

@@ -19,6 +19,8 @@ export interface Slot {
   /** Decoded bytes; for a chunk with a flaw, those that it should have. */
   readonly nbytes: number;
   readonly place?: PlacedChunk;
+  /** Stored bytes of an intact chunk. */
+  readonly ctbytes?: number;
   readonly flaw?: Flaw;
 }
 

@@ -361,7 +361,11 @@ async function checkOne(
   }
   const flaw = await findFlaw(store, { ...place, nbytes: own });
   return flaw === undefined
-    ? { nbytes: needed ?? own, place: own === place.nbytes ? place : { ...place, nbytes: own } }
+    ? {
+        nbytes: needed ?? own,
+        ctbytes: header?.ctbytes ?? 0,
+        place: own === place.nbytes ? place : { ...place, nbytes: own },
+      }
     : { nbytes: expected, flaw };
 }
 

@@ -1,4 +1,5 @@
 import { elementsOf, pushAll } from "../../bytes/arrays.ts";
+import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import {
@@ -17,7 +18,15 @@ import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
-import type { Archive, ArrayArchive, Hole, HolePolicy, LongOptions, OpenOptions } from "../kinds/types.ts";
+import type {
+  Archive,
+  ArrayArchive,
+  Hole,
+  HolePolicy,
+  LongOptions,
+  OpenOptions,
+  VerifyReport,
+} from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import { isFlaw, type Losses, readHeaderAt, readOrNote } from "./chunk-check.ts";
@@ -33,6 +42,9 @@ export interface SurveyOptions extends OpenOptions, GivenFacts, Pick<LongOptions
   readonly fill?: JsonValue | undefined;
 }
 
+/** Intact chunks: their number, their decoded and stored bytes, and compared checksums. */
+export type IntactChunks = Pick<VerifyReport, "chunks" | "nbytes" | "cbytes" | "digests">;
+
 /** What was found of a damaged archive. */
 export interface Survey {
   readonly dialect: Archive["dialect"];
@@ -41,8 +53,8 @@ export interface Survey {
   /** Rows that the metadata count; undefined if they do not say. */
   readonly rowsBefore: number | undefined;
   readonly holes: readonly Hole[];
-  /** Number of intact chunks. */
-  readonly whole: number;
+  /** What was read of the intact chunks. */
+  readonly intact: IntactChunks;
   /** Problems that can be worked around, as text. */
   readonly problems: readonly string[];
   /** Losses other than rows, as text. */
@@ -123,7 +135,7 @@ export async function surveyArray(
     rows,
     rowsBefore: known.sizes?.shape[0],
     holes,
-    whole: countWhole(columns),
+    intact: countIntact(columns),
     problems,
     lost,
     known,
@@ -182,11 +194,17 @@ function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): st
   return `superchunks whose position is unknown, so that their rows are missing or have old values: ${names}`;
 }
 
-export function countWhole(columns: readonly SalvagedColumn[]): number {
-  return columns.reduce(
-    (sum, { found }) => sum + found.slots.filter(({ place }) => place !== undefined).length,
-    0,
-  );
+export function countIntact(columns: readonly SalvagedColumn[]): IntactChunks {
+  const intact = { chunks: 0, nbytes: 0, cbytes: 0, digests: 0 };
+  for (const { found } of columns)
+    for (const { place, nbytes, ctbytes = 0 } of found.slots) {
+      if (place === undefined) continue;
+      intact.chunks++;
+      intact.nbytes += nbytes;
+      intact.cbytes += ctbytes;
+      if (DIGEST_LENGTHS[place.checksum] > 0) intact.digests++;
+    }
+  return intact;
 }
 
 /** Paths that a report names, of a list. */

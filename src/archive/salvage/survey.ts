@@ -22,7 +22,7 @@ import { findFileChunks } from "./file-chunks.ts";
 import { countRows, keptRows, listHoles, mapSpans, type SalvagedColumn, salvagedSequence } from "./holes.ts";
 import type { GivenFacts } from "./known.ts";
 import {
-  countWhole,
+  countIntact,
   encodingOf,
   fillOf,
   nameSome,
@@ -117,7 +117,7 @@ async function surveyTable(
     rows,
     rowsBefore: first?.rowsBefore,
     holes,
-    whole: [...surveys.values()].reduce((sum, survey) => sum + survey.whole, 0),
+    intact: countIntact([...surveys.values()].flatMap((survey) => survey.columns)),
     problems,
     lost,
     known: undefined,
@@ -224,7 +224,7 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
     rows,
     rowsBefore: nbytes === undefined ? undefined : rows,
     holes,
-    whole: countWhole([column]),
+    intact: countIntact([column]),
     problems,
     lost,
     known: undefined,

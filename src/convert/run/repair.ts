@@ -5,7 +5,7 @@
  * In the copy of a Zarr array or group, unreadable chunks become absent and so read as the fill value. A shard with a damaged
  * index becomes what its last intact index names.
  */
-import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, Hole, HolePolicy, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
@@ -64,6 +64,8 @@ export interface RepairReport {
   readonly lost: readonly string[];
   /** Number of intact chunks. */
   readonly whole: number;
+  /** What was read of them. Absent for Zarr nodes and Python objects. */
+  readonly intact?: Pick<VerifyReport, "chunks" | "nbytes" | "cbytes" | "digests">;
   /** Every missing or damaged chunk. */
   readonly holes: readonly Hole[];
   /** Policies that can be requested for holes; only `fill` for Zarr nodes and Python objects. */
@@ -107,7 +109,8 @@ export async function repairArray(
       rows: kept,
       problems,
       lost,
-      whole: survey.whole,
+      whole: survey.intact.chunks,
+      intact: survey.intact,
       holes,
       policies: EVERY_POLICY,
       filled: [],
