@@ -170,8 +170,9 @@ const parts = {
   },
 
   /**
-   * Very many small archives: one `convert` compared with plan, fifty shares and finish. As many shares run at a time as
-   * there are processors, because `convert` uses them all.
+   * Very many small archives: one `convert` compared with plan, fifty shares and finish. Each share is a process first, and as many
+   * run at a time as there are processors, because `convert` uses them all. Then one process runs them all, which shows what the
+   * splitting costs without fifty starts and warm-ups of the engine.
    */
   async many() {
     const source = makeSmall(ARCHIVES);
@@ -205,8 +206,24 @@ const parts = {
     const note = `${ARCHIVES} archives, ${SHARES} shares, ${cpus().length} at a time, at most ${peakMB} MB each`;
     tell("shares: time beside one convert", more(0), "% more", 15, { note });
     tell("shares: processors beside one convert", more(1), "% more", 15);
-    const isSame = digestOf(at("one.zarr")) === digestOf(at("many.zarr"));
-    tell("shares: results that differ", isSame ? 0 : 1, "", 0);
+    const isSame = () => digestOf(at("one.zarr")) === digestOf(at("many.zarr"));
+    tell("shares: results that differ", isSame() ? 0 : 1, "", 0);
+    clear("many.zarr", "many-plan");
+    spawnSync("sync");
+    let used = "";
+    const took = await seconds(async () => {
+      const words = [source, at("many.zarr"), at("many-plan"), `${SHARES}`];
+      [used] = await together([words], fileURLToPath(new URL("shares.mjs", import.meta.url)));
+    });
+    const [clock, cpu] = cost.convert;
+    tell("shares by one process: time beside one convert", (took / clock - 1) * 100, "% more", 15);
+    tell(
+      "shares by one process: processors beside one convert",
+      (Number(used) / cpu - 1) * 100,
+      "% more",
+      15,
+    );
+    tell("shares by one process: results that differ", isSame() ? 0 : 1, "", 0);
     clear("one.zarr", "many.zarr", "many-plan");
   },
 
