@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 2_131,
   arrow: 909,
   hdf5: 3_552,
-  blosc2: 3_487,
+  blosc2: 3_516,
   tables: 1_764,
   codec2: 1_604,
   pool: 532,

@@ -14,6 +14,7 @@ import { type ColumnFormat, noteLost, type PieceContext } from "../convert/targe
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
+import { keepFloats } from "../format/json-float.ts";
 import { swapItems } from "../values/copy-items.ts";
 import type { StoredChunk } from "../write/array/superchunk-file.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
@@ -21,7 +22,7 @@ import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyColumnEncoded } from "./b2nd-layout.ts";
 import { cutBlock } from "./blocks.ts";
-import { frameAround, isLayerName } from "./frame-writer.ts";
+import { frameAround, isLayerName, isLayerValue } from "./frame-writer.ts";
 import { openBlosc2 } from "./open.ts";
 import { DIMENSIONS } from "./zarr-view.ts";
 
@@ -111,13 +112,21 @@ function attributesOf(column: Column, context: PieceContext): Column["attrs"] {
   const names = column.zarr?.dimensionNames;
   const attrs =
     names?.some((name) => name !== null) === true && column.attrs[DIMENSIONS] === undefined
-      ? { ...column.attrs, [DIMENSIONS]: [...names] }
+      ? keepFloats({ ...column.attrs, [DIMENSIONS]: [...names] }, column.attrs)
       : column.attrs;
-  const long = Object.keys(attrs).filter((name) => !isLayerName(name));
-  if (long.length > 0)
-    context.note(
-      `${column.path}: attributes not carried over, because names have 1 to 31 bytes: ${long.join(", ")}`,
-    );
+  const noteLeft = (why: string, left: readonly string[]): void => {
+    if (left.length > 0)
+      context.note(`${column.path}: attributes not carried over, because ${why}: ${left.join(", ")}`);
+  };
+  const given = Object.entries(attrs);
+  noteLeft(
+    "names have 1 to 31 bytes",
+    given.flatMap(([name]) => (isLayerName(name) ? [] : [name])),
+  );
+  noteLeft(
+    "integers in them have 64 bits",
+    given.flatMap(([name, value]) => (isLayerName(name) && !isLayerValue(value) ? [name] : [])),
+  );
   noteLost(context, column, { name: "a frame of Blosc2", holdsAttributes: true });
   return attrs;
 }

@@ -135,10 +135,16 @@ export function isLayerName(name: string): boolean {
   return length > 0 && length <= MAX_NAME;
 }
 
+/** True for values that msgpack can hold, whose integers have 64 bits. */
+export function isLayerValue(value: JsonValue): boolean {
+  if (typeof value === "bigint") return value >= -(2n ** 63n) && value < 2n ** 64n;
+  return typeof value !== "object" || value === null || Object.values(value).every(isLayerValue);
+}
+
 function attributeLayers(attrs: JsonObject): readonly Layer[] {
   return Object.entries(attrs)
-    .filter(([name]) => isLayerName(name))
-    .map(([name, value]) => [name, chunkOf(joinBytes(pack(value)), 1)]);
+    .filter(([name, value]) => isLayerName(name) && isLayerValue(value))
+    .map(([name, value]) => [name, chunkOf(joinBytes(pack(value, isNotedFloat(attrs, name, value))), 1)]);
 }
 
 /** Encodes a JSON value as msgpack. Whole floats stay floats. */

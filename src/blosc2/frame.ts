@@ -10,6 +10,7 @@ import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { fieldsOf, HEADER2_LENGTH, isBlosc2 } from "../codec2/fields.ts";
 import { readBlosc2Header } from "../codec2/header.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { JsonFloat, noteFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, readBeginning } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -338,35 +339,44 @@ async function attributesOf(
   layers: ReadonlyMap<string, Uint8Array>,
   variable: ReadonlyMap<string, Uint8Array>,
 ): Promise<Pick<Frame, "attrs" | "attrsLeft">> {
-  const attrs: [string, JsonValue][] = [];
+  const attrs: [string, unknown][] = [];
   const attrsLeft: string[] = [];
   const own = [...layers].filter(([name]) => !DIMENSIONS.has(name) && !variable.has(name));
   for (const [name, stored] of [...own, ...variable]) {
     const bytes = variable.has(name) ? await decodeBlosc2(stored, { maxNbytes: MAX_PART }) : stored;
-    let value: JsonValue | undefined;
+    let value: unknown;
     try {
-      value = asJson(unpack(bytes));
+      value = unpack(bytes);
     } catch {
       // Bytes that are not msgpack.
     }
-    if (value === undefined) attrsLeft.push(name);
+    if (asJson(value) === undefined) attrsLeft.push(name);
     else attrs.push([name, value]);
   }
-  return { attrs: Object.fromEntries(attrs), attrsLeft };
+  return { attrs: asJson(Object.fromEntries(attrs)) as JsonObject, attrsLeft };
 }
 
 function asJson(value: unknown): JsonValue | undefined {
+  if (value instanceof JsonFloat) return value.value;
   if (value === null || typeof value === "boolean" || typeof value === "string") return value;
   if (typeof value === "number" || typeof value === "bigint") return value;
   if (Array.isArray(value)) {
-    const list = (value[0] === TUPLE ? value.slice(1) : value).map(asJson);
-    return list.includes(undefined) ? undefined : (list as readonly JsonValue[]);
+    const members: readonly unknown[] = value[0] === TUPLE ? value.slice(1) : value;
+    const list = members.map(asJson);
+    return list.includes(undefined) ? undefined : noteFloats(list as readonly JsonValue[], members);
   }
   if (typeof value !== "object" || value.constructor !== Object) return undefined;
   const entries = Object.entries(value).map(([name, each]) => [name, asJson(each)] as const);
   return entries.some(([, each]) => each === undefined)
     ? undefined
-    : (Object.fromEntries(entries) as JsonObject);
+    : noteFloats(Object.fromEntries(entries) as JsonObject, value);
+}
+
+/** Notes the members of `made` that were whole floats in msgpack, because numbers do not show it. */
+function noteFloats<T extends object>(made: T, members: object): T {
+  for (const [name, each] of Object.entries(members))
+    if (each instanceof JsonFloat) noteFloat(made, name, each.value);
+  return made;
 }
 
 interface ChunkSpan {

@@ -3,6 +3,7 @@
  *
  * @see https://github.com/msgpack/msgpack/blob/master/spec.md
  */
+import { JsonFloat } from "../format/json-float.ts";
 
 /** Most nested lists and maps. */
 const MAX_DEPTH = 100;
@@ -11,7 +12,8 @@ const MAX_DEPTH = 100;
 export class Extension {}
 
 /**
- * The values that bytes hold one after the other: binary data as views of them, and integers beyond 53 bits as `bigint`.
+ * The values that bytes hold one after the other: binary data as views of them, integers beyond 53 bits as
+ * `bigint`, and floats that are whole numbers as {@link JsonFloat}.
  *
  * Throws `RangeError` for bytes that are not msgpack, end early or nest more than 100 levels deep, and for keys that are not text.
  */
@@ -31,6 +33,8 @@ export function* unpackAll(bytes: Uint8Array): Generator<unknown, void> {
   const text = (length: number): string => new TextDecoder("utf-8", { ignoreBOM: true }).decode(part(length));
   const long = (value: bigint): number | bigint =>
     Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  const float = (value: number): number | JsonFloat =>
+    Number.isInteger(value) ? new JsonFloat(value) : value;
   const list = (length: number, depth: number): unknown[] => {
     const items: unknown[] = [];
     while (items.length < length) items.push(item(depth + 1));
@@ -62,8 +66,8 @@ export function* unpackAll(bytes: Uint8Array): Generator<unknown, void> {
     if (type <= 0xc3) return type === 0xc3;
     if (type <= 0xc6) return part(uint(1 << (type - 0xc4)));
     if (type <= 0xc9) return extension(uint(1 << (type - 0xc7)));
-    if (type === 0xca) return view.getFloat32(step(4));
-    if (type === 0xcb) return view.getFloat64(step(8));
+    if (type === 0xca) return float(view.getFloat32(step(4)));
+    if (type === 0xcb) return float(view.getFloat64(step(8)));
     if (type <= 0xce) return uint(1 << (type - 0xcc));
     if (type === 0xcf) return long(view.getBigUint64(step(8)));
     if (type === 0xd0) return view.getInt8(step(1));

@@ -251,3 +251,24 @@ test.each([
     expect(await frame.getBytes()).toEqual(await (await openArray(store, "x")).getBytes());
   },
 );
+
+test("whole floats in attributes stay floats, and integers of more than 64 bits are left out with a note", async () => {
+  const store = new MemoryStore();
+  const attributes =
+    '{"scale": 1.0, "n": 1, "deep": {"x": [2.0, 2]}, "long": 18446744073709551615, "big": 1180591620717411303424, "in": [-9223372036854775809]}';
+  const array = await create(store, "a.zarr", { format: "zarr", dtype: "int8", shape: [2] });
+  await array.close();
+  const document = new TextDecoder().decode(await store.get("a.zarr/zarr.json"));
+  await store.put(
+    "a.zarr/zarr.json",
+    new TextEncoder().encode(document.replace(/"attributes":\s*\{\}/, `"attributes": ${attributes}`)),
+  );
+  const to = { store, path: "a.b2nd" };
+  const { notes } = await convert({ store, path: "a.zarr" }, to, { to: "b2nd" });
+  expect(notes).toContainEqual(expect.stringMatching(/because integers in them have 64 bits: big, in$/));
+  await convert(await open(store, "a.b2nd"), { store, path: "b.zarr" }, { to: "zarr" });
+  const back = new TextDecoder().decode(await store.get("b.zarr/zarr.json"));
+  expect(back.replace(/\s/g, "")).toContain(
+    '"attributes":{"scale":1.0,"n":1,"deep":{"x":[2.0,2]},"long":18446744073709551615}',
+  );
+});
