@@ -192,6 +192,25 @@ test("arrays with read-only filters are not opened for writing, and those with s
   }
 });
 
+test("shuffle writes no chunk that numcodecs refuses to read, because elements do not divide it", async () => {
+  const [chunk] = CASES.flatMap(([, each]) => (each.dtype === "<f8" ? [each] : []));
+  if (chunk === undefined) throw new Error("no chunk of float64");
+  const store = await version2({
+    ...chunk,
+    filters: [
+      { id: "zlib", level: 1 },
+      { id: "shuffle", elementsize: 1000 },
+    ],
+  });
+  const writer = await openZarrWriter(store, "a");
+  await expect(writer.setBytes(null, fromText(chunk.decoded))).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringMatching(
+      /"shuffle" gets \d+ bytes, which elements of 1000 bytes do not divide/,
+    ) as unknown,
+  });
+});
+
 interface Encoded {
   readonly objects: Readonly<Record<string, string>>;
   readonly decoded: string | null;

@@ -319,7 +319,14 @@ function shuffleStage(size: number): Stage {
     v3: undefined,
     fixedOverhead: 0,
     decode: async (bytes) => turn(bytes, true),
-    encode: async (bytes) => turn(bytes, false),
+    encode: async (bytes) => {
+      if (bytes.length % size === 0) return turn(bytes, false);
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `the codec "shuffle" gets ${bytes.length} bytes, which elements of ${size} bytes do not divide; numcodecs would refuse to read the chunk`,
+        { field: "elementsize", expected: size, found: bytes.length },
+      );
+    },
   };
 }
 
