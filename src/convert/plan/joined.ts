@@ -46,8 +46,15 @@ export async function planJoined(archives: readonly Archive[], options: JobOptio
   }
   const arrays: ArrayJob[] = [];
   for (const [i, job] of first.arrays.entries()) {
-    const parts = planned.flatMap((each) => each.arrays[i]?.source ?? []);
-    arrays.push(await joinJobs(job, parts, options));
+    const parts = planned.flatMap((each) => each.arrays[i] ?? []);
+    for (const part of parts) assertAlike(job, part);
+    arrays.push(
+      await joinJobs(
+        job,
+        parts.map(({ source }) => source),
+        options,
+      ),
+    );
   }
   return {
     ...first,
@@ -65,7 +72,6 @@ async function joinJobs(
   parts: readonly SourceArray[],
   options: LayoutOptions & OpenOptions,
 ): Promise<ArrayJob> {
-  for (const part of parts) assertAlike(first.source, part);
   const filled = parts.filter(({ shape }) => at(shape, 0) > 0);
   const [head = first.source] = filled;
   const rows = filled.reduce((sum, { shape }) => sum + at(shape, 0), 0);
@@ -96,7 +102,8 @@ async function joinJobs(
   };
 }
 
-function assertAlike(first: SourceArray, part: SourceArray): void {
+function assertAlike({ source: first, document: wanted }: ArrayJob, other: ArrayJob): void {
+  const part = other.source;
   const path = describe(part.archive);
   if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1))
     throw new SuperchunkError(
@@ -113,10 +120,11 @@ function assertAlike(first: SourceArray, part: SourceArray): void {
   const members: readonly (readonly [string, JsonValue, JsonValue])[] = [
     ["dtype", formatDType(first.dtype), formatDType(part.dtype)],
     ["further dimensions", first.shape.slice(1), part.shape.slice(1)],
-    ["fill value", first.fillValue ?? null, part.fillValue ?? null],
+    // As Zarr has it: formats that store no default value, such as Bloscpack's, have that of the data type.
+    ["fill value", wanted["fill_value"] ?? null, other.document["fill_value"] ?? null],
   ];
-  for (const [name, wanted, found] of members) {
-    const [left, right] = [stringifyJson(wanted), stringifyJson(found)];
+  for (const [name, ...both] of members) {
+    const [left = "", right = ""] = both.map((each) => stringifyJson(each));
     if (left !== right)
       throw unlike(path, `has another ${name} than ${describe(first.archive)}`, left, right);
   }

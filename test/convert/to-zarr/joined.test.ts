@@ -123,6 +123,18 @@ describe("archives joined along the first dimension", () => {
     expect(await valuesOf(target)).toEqual([100, 101, 102, 103, 104, 105, 106, 107, 300, 301, 302, 303]);
   });
 
+  it("of formats that store a default value, and of those that do not, are alike if it is that of the data type", async () => {
+    const { store, archives } = await archivesOf([8]);
+    for (const dflt of [0, 1])
+      await putCarray(store, `c${dflt}`, new Uint8Array(16).fill(7), 4, { dtype: "int32", shape: [4], dflt });
+    const target = new MemoryStore();
+    const joined = [...archives, await open(store, "c0")];
+    expect(await convert(joined, { store: target }, { verify: true })).toMatchObject({ chunksCopied: 3 });
+    const error = await failure(convert([...joined, await open(store, "c1")], { store: new MemoryStore() }));
+    expect(error).toMatchObject({ code: "BAD_ARGUMENT", details: { expected: "0", found: "1" } });
+    expect(error.message).toContain("has another fill value than memory:part0.blp");
+  });
+
   it("that are tables become one table, column by column, as their producer wrote them", async () => {
     const fixture = findFixture("ctable/bcolz-daily-equities");
     if (fixture.kind !== "table") throw new Error("no table");
