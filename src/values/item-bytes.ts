@@ -56,16 +56,21 @@ function timeCount(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, va
   return isDate ? dateCount(dtype, value) : value;
 }
 
-/** One item as bytes. `value` is a default value as stored in metadata; nothing means zeros. Throws `BAD_ARGUMENT`. */
+/** One item as bytes. `value` is a default value as stored in metadata; nothing means zeros, and NaT. Throws `BAD_ARGUMENT`. */
 export function encodeItem(dtype: DType, value: unknown): Uint8Array {
   const bytes = new Uint8Array(dtype.itemSize);
-  if (value === null || value === undefined) {
-    if (dtype.kind === "datetime" || dtype.kind === "timedelta")
-      putItem(new DataView(bytes.buffer), 0, dtype, "NaT");
-    return bytes;
-  }
-  putItem(new DataView(bytes.buffer), 0, dtype, value);
+  const view = new DataView(bytes.buffer);
+  if (value === null || value === undefined) putTimes(view, 0, dtype);
+  else putItem(view, 0, dtype, value);
   return bytes;
+}
+
+/** Writes NaT where an item has a date or a time span, in fields too. */
+function putTimes(view: DataView, at: number, dtype: DType): void {
+  if (dtype.kind === "datetime" || dtype.kind === "timedelta") putItem(view, at, dtype, "NaT");
+  if (dtype.kind !== "struct") return;
+  for (const { offset, shape, dtype: field } of dtype.fields)
+    for (let i = 0; i < elementsOf(shape); i++) putTimes(view, at + offset + i * field.itemSize, field);
 }
 
 /** Writes one row: an item, or nested lists of `shape` items. */

@@ -190,3 +190,17 @@ test("an array has more chunks in a superchunk than a call can have arguments", 
   await array.close();
   expect(((await open(store, "a")) as ArrayArchive).shape).toEqual([chunks]);
 });
+
+test("the default of dates is NaT in the fields of structs too, and in sub-arrays of them", async () => {
+  const dtype = "[('day', '<M8[D]'), ('n', '<i2'), ('in', [('span', '<m8[s]', (2,))])]";
+  for (const columns of [true, false]) {
+    const store = new MemoryStore();
+    const array = await createArray(store, "a", { dtype, columns });
+    await array.resize(2);
+    await array.close();
+    const bytes = await ((await open(store, "a")) as ArrayArchive).getBytes();
+    const view = new DataView(bytes.buffer, bytes.byteOffset + 26);
+    expect([0, 10, 18].map((at) => view.getBigInt64(at, true))).toEqual(Array(3).fill(-(2n ** 63n)));
+    expect(view.getInt16(8, true)).toBe(0);
+  }
+});
