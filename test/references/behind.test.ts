@@ -3,7 +3,8 @@ import { cp, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { create as createArray } from "../../src/node/edit.ts";
-import { edit, listContainers, setContainer } from "../../src/node/index.ts";
+import { edit, listContainers, openArchive, setContainer } from "../../src/node/index.ts";
+import { planReferences } from "../../src/references/plan/plan.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -52,6 +53,23 @@ describe.each(["set.json", "set.parq"])("%s, after the archive changed", (name) 
     expect(await behind()).toEqual([]);
     expect((await runCli(["verify", set, ...allow])).code).toBe(0);
     expect((await runCli(["cat", join(set, "array"), "--head", "2", ...allow])).out).toBe("7\n1\n");
+  });
+
+  it("refers to chunks that set has replaced in the middle of a file, and to those around them", async () => {
+    const folder = temporaryFolder();
+    const [root, set] = [join(folder, "array"), join(folder, name)];
+    const array = await createArray(root, { dtype: "<i4", chunkLength: 4, superchunkLength: 5 });
+    await array.append(Int32Array.from({ length: 40 }, (_, i) => i));
+    await array.flush();
+    for (const row of [5, 13]) await array.set([row], -row);
+    await array.close();
+    expect((await runCli(["virtualize", root, set])).code).toBe(0);
+    const { out } = await runCli(["cat", join(set, "array"), "--allow", folder]);
+    const wanted = Array.from({ length: 40 }, (_, i) => ([5, 13].includes(i) ? -i : i));
+    expect(out.trim().split("\n").map(Number)).toEqual(wanted);
+    // An update of an Icechunk repository keeps the references before the first of them, and no others.
+    const plan = await planReferences(await openArchive(root));
+    expect(await plan.arrays[0]?.firstInObject(9)).toBe(1);
   });
 
   it("keeps containers that say how its objects are reached, and notices a missing table", async () => {

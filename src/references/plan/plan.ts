@@ -15,7 +15,7 @@ import { cellItems, cellPosition, fullCellItems } from "../../convert/plan/grid.
 import { tooFewChunks } from "../../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { stringifyJson } from "../../format/json.ts";
+import { objectOf, stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ObjectInfo } from "../../store/types.ts";
@@ -181,18 +181,23 @@ export function plannedArray(
     async *chunks(counts, first = 0) {
       if (layout === undefined) return;
       scanned.clear();
-      // Chunks come after their objects, but several objects may be reported before their chunks.
-      const objects = new Map<string, LocatedObject>();
+      // Chunks come after their objects, but several objects may be reported before their chunks: one of them again for each run of
+      // its chunks, if chunks of another object, which replace some of its own, are in between.
+      const objects = new Map<string, { readonly object: LocatedObject; runs: number }>();
+      const expect = (key: string, object: LocatedObject): void => {
+        objects.set(key, { object, runs: (objects.get(key)?.runs ?? 0) + 1 });
+      };
       const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
-        if (info === undefined) return scanned.look(key).then((object) => void objects.set(key, object));
-        objects.set(key, scanned.note(key, info));
+        if (info === undefined) return scanned.look(key).then((object) => expect(key, object));
+        expect(key, scanned.note(key, info));
       };
       let before: string | undefined;
       let cell = first;
       for await (const info of list({ first, end: count, digests: false, onObject, signal })) {
-        if (before !== undefined && before !== info.key) objects.delete(before);
+        const left = before === info.key ? undefined : objects.get(before ?? "");
+        if (left !== undefined && --left.runs === 0) objects.delete(before ?? "");
         before = info.key;
-        const object = objects.get(info.key);
+        const object = objects.get(info.key)?.object;
         if (object === undefined) throw new RangeError("a chunk came before its object");
         const native = whyNative(layout, cell, info);
         if (native === undefined) {
@@ -246,9 +251,19 @@ export function plannedArray(
         if ((await keyOf(middle)) === wanted) high = middle;
         else low = middle + 1;
       }
-      return low;
+      // What a writer set since may replace chunks of objects that are as they were.
+      return Math.min(low, firstReplaced(archive));
     },
   };
+}
+
+/** The first chunk of an array of superchunks that one in another file replaces. @see FORMAT.md [FG-04] */
+function firstReplaced(archive: SourceArchive): number {
+  const { metadata } = archive as SourceArchive & Partial<Pick<Archive, "metadata">>;
+  const layout = objectOf(objectOf(metadata?.["sizes"])["layout"]);
+  const patches = (layout["patches"] ?? []) as readonly (readonly [number, readonly number[]])[];
+  const replaced = patches.flatMap(([, chunks]) => chunks.filter((chunk) => chunk >= 0));
+  return replaced.reduce((least, chunk) => Math.min(least, chunk), Number.POSITIVE_INFINITY);
 }
 
 /** Virtual references: the place of a Zarr array's chunk in an object that was not copied. Types only. */
