@@ -70,6 +70,20 @@ describe("virtualize --shards", () => {
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
 
+  it("refuses an array that is kept as Zarr if some of its shards are other files, and says what to do", async () => {
+    const root = join(folder, "live");
+    const array = await createArray(root, { dtype: "<i4", chunkLength: 4, superchunkLength: 3, zarr: true });
+    await array.append(Int32Array.from({ length: 30 }, (_, i) => i));
+    await array.close();
+    const refer = ["virtualize", root, join(folder, "live.json"), "--to", "kerchunk"];
+    const { code, err } = await runCli([...refer, "--shards"]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining("refer to its chunks one by one, without --shards"),
+    ]);
+    expect((await runCli(refer)).code).toBe(0);
+  });
+
   it("refuses a file whose index is missing, as after a write by a program that does not know it", async () => {
     const source = await copyOf("bloscpack-3/array-f8.blp", "grown.blp");
     const linked = await runCli(["link", source, join(folder, "grown.zarr")]);

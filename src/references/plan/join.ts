@@ -11,6 +11,7 @@ import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { shardPlace } from "../../convert/targets/shard-files.ts";
 import { checkTail } from "../../dual/shard-file.ts";
 import { type LinkedShard, planShards } from "../../dual/shards.ts";
+import { readLiveState } from "../../dual/state.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -323,7 +324,7 @@ export async function planLinkedReferences(
       const path = joinKey(node, job.node);
       const { document } = job;
       const shards = linked.shards.filter((shard) => shard.job === job);
-      return linkedArray({ node: path, document, job, shards }, options);
+      return linkedArray({ node: path, document, job, shards, root: archive }, options);
     }),
     notes: linked.notes,
   };
@@ -331,6 +332,8 @@ export async function planLinkedReferences(
 
 /** The data files of one array, and their places in it. */
 interface LinkedFiles extends Pick<ArchiveArray, "node" | "document" | "job"> {
+  /** The archive with this array. */
+  readonly root: Archive;
   readonly shards: readonly LinkedShard[];
   /** Shards of a joined array before these (default 0). */
   readonly firstShard?: number;
@@ -343,7 +346,7 @@ interface LinkedArray extends ArchiveArray {
 }
 
 function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
-  const { node, document, job, shards, firstShard = 0 } = linked;
+  const { node, document, job, shards, root, firstShard = 0 } = linked;
   const { store } = job.source.archive;
   const { layout } = job;
   const { signal = NEVER } = options;
@@ -370,12 +373,16 @@ function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
         if (k < first) continue;
         const { location, size, guard } = await objects.look(shard.path);
         const reason = await checkTail(shard, { store, key: shard.path, size }, signal);
-        if (reason !== undefined)
+        if (reason !== undefined) {
+          const isLive = (await readLiveState(root.store, root.path)) !== undefined;
           throw new SuperchunkError(
             "UNSUPPORTED",
-            `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
+            isLive
+              ? "it is not a shard of a Zarr array: in an array that is kept as Zarr, shards that were appended to or changed are other files than the superchunks; refer to its chunks one by one, without --shards"
+              : `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
             { path: store.describe(shard.path), field: "shards" },
           );
+        }
         counts.virtual++;
         yield { kind: "virtual", node, index: positionOf(k), location, guard, offset: 0, length: size };
       }
