@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { build } from "esbuild";
-import { buildPackage } from "../cli/built.ts";
+import { BUNDLED, buildPackage } from "../cli/built.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 
 /** How a process ended. */
@@ -80,15 +80,6 @@ export async function eachOf<T, R>(
 export async function buildRun(folder: string): Promise<string> {
   await buildPackage(folder);
   const outfile = join(folder, "dist", "cli", "run.js");
-  await build({
-    entryPoints: [join(repositoryRoot, "cli", "run.ts")],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    packages: "external",
-    target: "node20",
-    logLevel: "silent",
-  });
+  await build({ ...BUNDLED, entryPoints: [join(repositoryRoot, "cli", "run.ts")], outfile });
   return outfile;
 }

@@ -11,6 +11,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { BUNDLED } from "../cli/built.ts";
 import { randomFrom } from "../crash/random.ts";
 import { note, runsOf } from "./figures.ts";
 
@@ -183,6 +184,7 @@ test("a power cut at any moment keeps every acknowledged row, and of a conversio
   fs.mkdirSync(root);
   const sources = fileURLToPath(new URL("../../src", import.meta.url));
   await build({
+    ...BUNDLED,
     stdin: {
       contents: `export { create as createArray, openArchive as open, locateTarget } from "./node/index.ts";
       export { convert } from "./convert/run/convert.ts";`,
@@ -190,11 +192,6 @@ test("a power cut at any moment keeps every acknowledged row, and of a conversio
       loader: "ts",
     },
     outfile: entry,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["koffi", "@earthmover/icechunk", "@aws-sdk/client-s3"],
-    logLevel: "error",
   });
   const script = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
   execFileSync(

@@ -1,7 +1,7 @@
 /** The package as it is installed, built from the current sources. */
-import { copyFileSync, cpSync, symlinkSync } from "node:fs";
+import { copyFileSync, cpSync, readFileSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
-import { build } from "esbuild";
+import { type BuildOptions, build } from "esbuild";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { folderOfProcess } from "../folder.ts";
 
@@ -20,32 +20,39 @@ export async function buildPackage(folder: string): Promise<string> {
   return join(folder, "dist", "cli", "main.js");
 }
 
+/** Packages that are installed next to it. All others are bundled, as in what is published: a process that loads them file by file starts slowly. */
+const { dependencies, peerDependencies } = JSON.parse(
+  readFileSync(join(repositoryRoot, "package.json"), "utf8"),
+) as Readonly<Record<"dependencies" | "peerDependencies", object>>;
+
+/** How sources are bundled for a process of its own. */
+export const BUNDLED: BuildOptions = {
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  external: Object.keys({ ...dependencies, ...peerDependencies }),
+  target: "node20",
+  // Each process reads all of it.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  logLevel: "silent",
+};
+
 async function buildAll(): Promise<string> {
   const outdir = folderOfProcess();
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
-  // Each entry finds the workers next to it.
-  const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"].flatMap((name) =>
-    ["cli", "src/node"].map((place) => ({
-      in: sources("src", "node", `${name}.ts`),
-      out: `${place}/${basename(name)}`,
-    })),
-  );
+  const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"];
   await build({
+    ...BUNDLED,
     entryPoints: [
       { in: sources("cli", "main.ts"), out: "cli/main" },
       { in: sources("src", "node", "index.ts"), out: "src/node/index" },
-      ...workers,
+      ...workers.map((name) => ({ in: sources("src", "node", `${name}.ts`), out: `cli/${basename(name)}` })),
     ],
     outdir,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    packages: "external",
-    target: "node20",
-    // Each process reads all of it.
-    minifyWhitespace: true,
-    minifySyntax: true,
-    logLevel: "silent",
   });
+  // Each entry finds the workers next to it.
+  for (const name of workers.map((worker) => `${basename(worker)}.js`))
+    copyFileSync(join(outdir, "cli", name), join(outdir, "src", "node", name));
   return outdir;
 }

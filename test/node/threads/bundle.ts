@@ -2,7 +2,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { type BuildOptions, build } from "esbuild";
+import { build } from "esbuild";
+import { BUNDLED } from "../../cli/built.ts";
 import { temporaryFolder } from "../../folder.ts";
 
 const sources = fileURLToPath(new URL("../../../src/node/", import.meta.url));
@@ -19,16 +20,17 @@ export interface Bundles {
 export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
   const folder = temporaryFolder();
   await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
-  const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
-  for (const worker of ["threads/chunk-worker", "fs/head-worker"])
-    await build({
-      ...common,
-      entryPoints: [join(sources, `${worker}.ts`)],
-      outfile: join(folder, `${basename(worker)}.js`),
-    });
+  await build({
+    ...BUNDLED,
+    entryPoints: ["threads/chunk-worker", "fs/head-worker"].map((worker) => ({
+      in: join(sources, `${worker}.ts`),
+      out: basename(worker),
+    })),
+    outdir: folder,
+  });
   for (const [name, contents] of Object.entries(programs)) {
     await build({
-      ...common,
+      ...BUNDLED,
       stdin: { contents, resolveDir: sources, loader: "ts" },
       outfile: join(folder, name),
     });
