@@ -174,7 +174,7 @@ const LATER: Readonly<Record<string, number>> = {
   queue: 600,
   page: 5_657,
   places: 875,
-  buckets: 1_488,
+  buckets: 1_494,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */

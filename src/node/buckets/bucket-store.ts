@@ -465,12 +465,18 @@ async function* cutParts(source: PutSource, signal: AbortSignal | undefined): As
     return;
   }
   let size = PART_SIZE;
-  let part = new Uint8Array(size);
+  // Grows with the first part, because most objects are smaller.
+  let part = new Uint8Array(0);
   let filled = 0;
   let count = 0;
   for await (const piece of readPieces(source, signal))
     for (let from = 0; from < piece.length; ) {
       const length = Math.min(piece.length - from, size - filled);
+      if (filled + length > part.length) {
+        const room = new Uint8Array(Math.min(size, Math.max(filled + length, 2 * part.length)));
+        room.set(part);
+        part = room;
+      }
       part.set(piece.subarray(from, from + length), filled);
       from += length;
       filled += length;
