@@ -24,9 +24,8 @@ beforeAll(async () => {
   folder = temporaryFolder();
   s3 = await startS3();
   restoreEnvironment = setEnvironment(s3, SECRET);
-  const store = new S3Store({ bucket: s3.bucket, prefix: "data" });
   for (const key of await keysOf(corpusStore, TABLE))
-    await store.put(key.replace(TABLE, "equities"), (await corpusStore.get(key)) ?? new Uint8Array());
+    s3.fill(`data/${key.replace(TABLE, "equities")}`, (await corpusStore.get(key)) ?? new Uint8Array());
 });
 beforeEach(() => {
   s3.intercept = () => false;

@@ -71,6 +71,11 @@ export class Objects implements Store {
     return this.#put(key, bytes, metadata);
   }
 
+  /** Puts an object without a request. */
+  fill(key: string, bytes: Uint8Array): void {
+    this.#put(key, Buffer.from(bytes), { "content-type": "application/octet-stream" });
+  }
+
   async copyObject(
     _: string,
     from: string,

@@ -5,11 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
 import { create as createAt, edit as openWritable } from "../../../src/node/edit.ts";
-import { locateTarget, open, S3Store } from "../../../src/node/index.ts";
+import { locateTarget, open } from "../../../src/node/index.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { runPooled } from "../../../src/store/pool.ts";
-import type { WritableStore } from "../../../src/store/types.ts";
 import { withHeads } from "../../../src/store/wrappers/heads.ts";
 import { createArray } from "../../../src/write/array/create.ts";
 import { convert } from "../../../src/zarr.ts";
@@ -27,18 +25,13 @@ let restoreEnvironment: () => void;
 beforeAll(async () => {
   s3 = await startS3();
   restoreEnvironment = setEnvironment(s3);
-  await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
+  for (const key of await keysOf(corpusStore))
+    s3.fill(`corpus/${key}`, (await corpusStore.get(key)) ?? new Uint8Array());
 });
 afterAll(async () => {
   restoreEnvironment();
   await s3.close();
 });
-
-async function copyAll(from: typeof corpusStore | MemoryStore, to: WritableStore): Promise<void> {
-  await runPooled(await keysOf(from), 8, async (key) => {
-    await to.put(key, (await from.get(key)) ?? new Uint8Array());
-  });
-}
 
 describe("over HTTP", () => {
   let server: TestServer;

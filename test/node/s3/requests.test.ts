@@ -20,8 +20,8 @@ import { serveObjects, type TestServer } from "../../store/server.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 
 const F8 = parseDType("<f8", "test");
-/** Values of a chunk of 2 MiB, four times the limit up to which a chunk is read whole over a network; and of one of 64 KiB. */
-const LARGE = 1 << 18;
+/** Values of a chunk of 1 MiB, twice the limit up to which a chunk is read whole over a network; and of one of 64 KiB. */
+const LARGE = 1 << 17;
 const SMALL = 1 << 13;
 /** Chunks, the last one short; four in a superchunk, so three superchunks. */
 const CHUNKS = 9.5;
@@ -113,9 +113,7 @@ beforeAll(async () => {
   for (const key of await keysOf(store)) objects.push([key, (await store.get(key)) ?? new Uint8Array()]);
   http = await serveObjects(objects);
   s3 = await startS3();
-  const bucket = makeS3();
-  for (const [key, bytes] of objects) await bucket.put(key, bytes);
-  await bucket.close();
+  for (const [key, bytes] of objects) s3.fill(key, bytes);
 });
 afterAll(async () => {
   await http.close();

@@ -20,6 +20,8 @@ export interface TestS3 {
   /** `METHOD path range` of each request. */
   readonly log: string[];
   intercept: Intercept;
+  /** Puts an object, without a request. */
+  fill(key: string, bytes: Uint8Array): void;
   close(): Promise<void>;
 }
 
@@ -108,6 +110,7 @@ export async function startS3(): Promise<TestS3> {
     bucket,
     log,
     intercept: () => false,
+    fill: (key, bytes) => objects.fill(key, bytes),
     close: async () => {
       server.closeAllConnections();
       await back.close();
