@@ -7,7 +7,7 @@
 import { at } from "../bytes/arrays.ts";
 import type { PageEncoding } from "./blosc-pages.ts";
 import type { JoinableCodec } from "./join-streams.ts";
-import { type ColumnSchema, type Leaf, physicalType, schemaElements } from "./schema.ts";
+import { type ColumnSchema, type Leaf, physicalType, schemaElements, type ValueKind } from "./schema.ts";
 import { compareBounds, encodeBound, mergeStatistics, type ValueStatistics } from "./statistics.ts";
 import { ThriftStruct } from "./thrift.ts";
 
@@ -16,6 +16,7 @@ const MAGIC = TEXT.encode("PAR1");
 const DATA_PAGE = 0;
 const ENCODING = { plain: 0, rle: 3, split: 9 } as const;
 const CODEC: { readonly [codec in JoinableCodec]: number } = { snappy: 1, zstd: 6, lz4: 7 };
+const FLOATS: readonly ValueKind[] = ["half", "float", "double"];
 const ORDER = { none: 0, ascending: 1 } as const;
 
 /** The package's version: Java readers ignore statistics of strings if they cannot parse a file's producer. */
@@ -67,7 +68,9 @@ interface DoneChunk {
   readonly start: number;
   readonly size: number;
   readonly length: number;
+  /** Without statistics, which are added at the end of the file. */
   readonly metadata: ThriftStruct;
+  readonly statistics: ValueStatistics | undefined;
   readonly columnIndex: Uint8Array | undefined;
   readonly offsetIndex: Uint8Array;
   readonly isAscending: boolean;
@@ -145,8 +148,8 @@ export class ParquetFile {
         .i64(5, chunk.values)
         .i64(6, chunk.length)
         .i64(7, size)
-        .i64(9, chunk.start)
-        .struct(12, known === undefined ? undefined : statisticsStruct(leaf, known)),
+        .i64(9, chunk.start),
+      statistics: known,
       columnIndex: known === undefined ? undefined : columnIndex(leaf, pages, chunk.values),
       offsetIndex: new ThriftStruct().structs(1, chunk.locations).encode(),
       // Rows are sorted by a column, not by parts of one.
@@ -176,19 +179,29 @@ export class ParquetFile {
     const placeAll = (kind: "columnIndex" | "offsetIndex") =>
       this.#groups.map(({ chunks }) => chunks.map((chunk) => place(chunk[kind])));
     const [columnPlaces, offsetPlaces] = [placeAll("columnIndex"), placeAll("offsetIndex")];
+    const sorted = this.#leaves.findIndex((_, i) =>
+      isSorted(this.#groups.map(({ chunks }) => at(chunks, i))),
+    );
+    // DataFusion takes the bounds of some row groups for those of all.
+    const hasNaN = this.#leaves.map(
+      ({ kind }, i) =>
+        FLOATS.includes(kind) && this.#groups.some(({ chunks }) => chunks[i]?.statistics?.isOpen),
+    );
     const groups = this.#groups.map(({ rows, chunks }, group) => {
       const columns = chunks.map((chunk, i) => {
         const [offset, length] = at(at(offsetPlaces, group), i);
         const [column, columnLength] = at(at(columnPlaces, group), i);
+        const { metadata, statistics } = chunk;
+        const leaf = at(this.#leaves, i);
+        const known = statistics && statisticsStruct(leaf, statistics, hasNaN[i] !== true);
         return new ThriftStruct()
           .i64(2, 0)
-          .struct(3, chunk.metadata)
+          .struct(3, metadata.struct(12, known))
           .i64(4, offset)
           .i32(5, length)
           .i64(6, column)
           .i32(7, columnLength);
       });
-      const sorted = chunks.findIndex(({ isAscending }) => isAscending);
       const sorting = new ThriftStruct().i32(1, sorted).bool(2, false).bool(3, false);
       const length = sum(chunks, (chunk) => chunk.length);
       const size = sum(chunks, (chunk) => chunk.size);
@@ -230,7 +243,17 @@ export class ParquetFile {
   }
 }
 
-function statisticsStruct(leaf: Leaf, { nulls, least, greatest }: ValueStatistics): ThriftStruct {
+/** True if values never decrease from one row group to the next, either: DataFusion takes the order in row groups for that of the file. */
+function isSorted(chunks: readonly DoneChunk[]): boolean {
+  return chunks.every(({ isAscending, statistics }, i) => {
+    const [before, own] = [chunks[i - 1]?.statistics?.greatest, statistics?.least];
+    const follows = before !== undefined && own !== undefined && compareBounds(before, own) <= 0;
+    return isAscending && (i === 0 || follows);
+  });
+}
+
+function statisticsStruct(leaf: Leaf, { nulls, ...own }: ValueStatistics, isBounded: boolean): ThriftStruct {
+  const { least, greatest } = isBounded ? own : { least: undefined, greatest: undefined };
   return new ThriftStruct()
     .i64(3, nulls)
     .binary(5, greatest === undefined ? undefined : encodeBound(leaf, greatest))

@@ -293,6 +293,31 @@ test("a column with NaN has no minimum and maximum, and no column index", async 
     }
 });
 
+test("a column with NaN in one row group has bounds in none, and only rows that never decrease in the file are sorted", async () => {
+  const statisticsOf = async (values: Float64Array) => {
+    const settings = { dtype: "<f8", shape: [values.length] };
+    const options = { parquet: { rowGroupRows: 2 } };
+    const { store } = await toParquet(new Uint8Array(values.buffer), 16, settings, options);
+    const { metadata } = await metadataOf(store);
+    return metadata.row_groups.map(({ columns: [chunk], sorting_columns: sorted }) => {
+      const { min_value, max_value, null_count } = chunk?.meta_data?.statistics ?? {};
+      return [min_value, max_value, null_count, sorted?.length ?? 0];
+    });
+  };
+  expect(await statisticsOf(Float64Array.of(Number.NaN, 100, 5, 7))).toEqual([
+    [undefined, undefined, 0n, 0],
+    [undefined, undefined, 0n, 0],
+  ]);
+  expect(await statisticsOf(Float64Array.of(5, 6, 1, 2))).toEqual([
+    [5, 6, 0n, 0],
+    [1, 2, 0n, 0],
+  ]);
+  expect(await statisticsOf(Float64Array.of(1, 5, 5, 6))).toEqual([
+    [1, 5, 0n, 1],
+    [5, 6, 0n, 1],
+  ]);
+});
+
 test("zero is -0 as the minimum and 0 as the maximum", async () => {
   for (const values of [[0, 5, -0, 0], [0, 0], [-0]]) {
     const bytes = new Uint8Array(Float64Array.from(values).buffer);
