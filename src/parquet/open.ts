@@ -109,6 +109,8 @@ export async function openParquet(
     const { key_value_metadata: pairs = [], created_by: producer = "" } = scan.metadata;
     if (!Array.isArray(pairs) || typeof producer !== "string")
       throw new TypeError("not what its schema says");
+    // fastparquet does not write that a column is required: the number for it is 0, which is what other readers take a missing one for.
+    for (const element of scan.metadata.schema.slice(1)) element.repetition_type ??= "REQUIRED";
     checks = new PageChecks(scan.metadata);
     return scan;
   } catch (cause) {
