@@ -315,6 +315,9 @@ export type AnyType = DataType & {
   readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
 };
 
+/** Bytes of a value's length and place, in columns of views. */
+const VIEW = 16;
+
 /** Throws `BAD_FIELD` for a batch of more rows than its buffers hold: of a damaged length, values would fill the memory. */
 function assertHeld({ type, length, values, offsets, children }: Batch<unknown>): void {
   const { typeId, stride = 1, bitWidth = 64 } = type as AnyType;
@@ -325,6 +328,8 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   const rooms: Readonly<Record<number, number | undefined>> = {
     [TYPE.bool]: 8 * held,
     [TYPE.fixedBinary]: ofStride(held),
+    [TYPE.utf8View]: held / VIEW,
+    [TYPE.binaryView]: held / VIEW,
     [TYPE.fixedList]: ofStride(first ?? 0),
     [TYPE.struct]: first,
     [TYPE.decimal]: held / Math.max(1, bitWidth / 64),
@@ -351,7 +356,13 @@ export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   switch (type.typeId as number) {
     case TYPE.utf8:
     case TYPE.binary:
+    case TYPE.largeUtf8:
+    case TYPE.largeBinary:
       return make((i) => values.subarray(Number(offsets?.[i]), Number(offsets?.[i + 1])));
+    // flechette's own text drops a mark of byte order, and replaces what is not UTF-8.
+    case TYPE.utf8View:
+    case TYPE.binaryView:
+      return make((i) => (batch as unknown as { view(i: number): Uint8Array }).view(i));
     case TYPE.fixedBinary: {
       const width = type.stride ?? 0;
       return make((i) => values.subarray(i * width, (i + 1) * width));

@@ -36,7 +36,11 @@ export const TYPE = {
   fixedBinary: 15,
   fixedList: 16,
   duration: 18,
+  largeBinary: 19,
+  largeUtf8: 20,
   largeList: 21,
+  binaryView: 23,
+  utf8View: 24,
 } as const;
 export const TIME_UNITS = ["s", "ms", "us", "ns"] as const; // by their numbers
 /** The number for version 5 of the metadata. */

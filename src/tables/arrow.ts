@@ -124,12 +124,12 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
     case NULL:
       return "null";
     case TYPE.utf8:
-    case LARGE_UTF8:
-    case UTF8_VIEW:
+    case TYPE.largeUtf8:
+    case TYPE.utf8View:
       return "text";
     case TYPE.binary:
-    case LARGE_BINARY:
-    case BINARY_VIEW:
+    case TYPE.largeBinary:
+    case TYPE.binaryView:
       return "binary";
     default:
       throw noCounterpart(name, OTHERS[type.typeId as number] ?? `of Arrow's type ${type.typeId}`, path);
@@ -143,5 +143,3 @@ const OTHERS: Readonly<Record<number, string>> = {
 };
 
 const NULL = 1;
-/** Strings in other layouts, as pandas and Polars write them. */
-const [LARGE_BINARY, LARGE_UTF8, BINARY_VIEW, UTF8_VIEW] = [19, 20, 23, 24];

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import {
   type Column,
   columnFromArray,
+  largeUtf8,
   nullType,
   tableFromColumns,
   tableToIPC,
@@ -221,7 +222,10 @@ test("text keeps a mark of byte order, and text that is not UTF-8 is refused unl
   const words = ["\ufeffab", "\ufeff", "c\ufeffd"];
   const write = (data: string[]): readonly (readonly [string, Uint8Array])[] => [
     ["a.parquet", new Uint8Array(parquetWriteBuffer({ columnData: [{ name: "word", data }] }))],
-    ["a.arrow", tableToIPC(tableFromColumns({ word: columnFromArray(data, utf8()) }), {}) as Uint8Array],
+    ...[utf8(), largeUtf8()].map((type, i): readonly [string, Uint8Array] => {
+      const table = tableFromColumns({ word: columnFromArray(data, type) });
+      return [`${i}.arrow`, tableToIPC(table, {}) as Uint8Array];
+    }),
   ];
   for (const [name, bytes] of write(words)) {
     const [from, path] = [join(folder, name), join(folder, `${name}.made`)];
@@ -241,6 +245,23 @@ test("text keeps a mark of byte order, and text that is not UTF-8 is refused unl
     expect((await runCli(["create", path, "--from", from, "--dtype", given])).code).toBe(0);
     expect(await columnOf(path, "word"), name).toEqual(["\xc3--\xc3\xa9"]);
   }
+});
+
+test("text and bytes of views are whole", async () => {
+  const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, "views.arrows")];
+  const words = ["\ufeffab", "\ufeff and a long one", "c\ufeffd"];
+  expect((await runCli(["create", path, "--from", from])).code).toBe(0);
+  expect(await columnOf(path, "word")).toEqual(words);
+  const bytes = words.map((word) => Buffer.from(word).toString("latin1"));
+  expect(await columnOf(path, "raw")).toEqual(bytes);
+});
+
+test("columns of fastparquet that do not say that they are required are read", async () => {
+  const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, "fastparquet.parquet")];
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([0, expect.stringContaining("3 rows of id <u4, close <f8") as string]);
+  expect(await columnOf(path, "id")).toEqual([4_000_000_000, 4_000_000_007, 4_000_000_014]);
+  expect(await columnOf(path, "close")).toEqual([0.5, -1, 2.25]);
 });
 
 test("text of CSV that ends in a zero is refused, unless a dtype drops it", async () => {
