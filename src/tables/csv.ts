@@ -120,12 +120,17 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
     }
   };
   const cut = (length: number): Records => {
-    const text = rest.slice(0, length - (/\r?\n$/.exec(rest.slice(length - 2, length))?.[0].length ?? 0));
-    const isKnown = delimiter !== "" && !text.includes("\r");
-    const meta = isKnown ? undefined : Papa.parse(text, { delimiter, preview: 1, skipEmptyLines: true }).meta;
+    const raw = rest.slice(0, length - (/\r?\n$/.exec(rest.slice(length - 2, length))?.[0].length ?? 0));
+    const isKnown = delimiter !== "" && !raw.includes("\r");
+    const meta = isKnown ? undefined : Papa.parse(raw, { delimiter, preview: 1, skipEmptyLines: true }).meta;
     delimiter = meta?.delimiter ?? delimiter;
+    const isMixed = raw.includes("\r\n") && /(?:^|[^\r])\n/.test(raw);
+    const text = isMixed ? withOneLineEnd(raw, delimiter) : raw;
     // The parser itself, because `parse` keeps what it returned for so long that the garbage collector copies all of it.
-    const parser = new Papa.Parser({ delimiter, newline: (meta?.linebreak ?? "\n") as "\n" });
+    const parser = new Papa.Parser({
+      delimiter,
+      newline: (isMixed ? "\n" : (meta?.linebreak ?? "\n")) as "\n",
+    });
     const { data: found, errors }: Papa.ParseResult<string[]> = parser.parse(text, 0, false);
     const data = text === "" ? [[""]] : found;
     const first = line;
@@ -158,6 +163,12 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   }
   rest = (rest + decode()).replace(/(?:\r?\n)+$/, "");
   if (rest !== "") yield cut(rest.length);
+}
+
+/** The text with `\n` at the ends of all records: files that were joined may have two kinds. Quoted values stay as they are. */
+function withOneLineEnd(text: string, delimiter: string): string {
+  const quotedOrEnd = new RegExp(`(?<=^|[${delimiter}])"[^"]*(?:""[^"]*)*"|\\r\\n`, "gm");
+  return text.replace(quotedOrEnd, (found) => (found === "\r\n" ? "\n" : found));
 }
 
 /** Length of the text up to the last line end outside of quotes, without trailing empty lines, which may end the file. */

@@ -264,6 +264,20 @@ test("columns of fastparquet that do not say that they are required are read", a
   expect(await columnOf(path, "close")).toEqual([0.5, -1, 2.25]);
 });
 
+test("lines of CSV end in two ways, and quoted values keep theirs", async () => {
+  const folder = temporaryFolder();
+  for (const [name, first, second] of [
+    ["a", "\n", "\r\n"],
+    ["b", "\r\n", "\n"],
+  ] as const) {
+    const [from, path] = [join(folder, `${name}.csv`), join(folder, name)];
+    writeFileSync(from, `n,word${first}1,a${second}2,"b\r\n,""\nc"${second}3,"d\r"${first}4,"e\n"${second}`);
+    const { code, err } = await runCli(["create", path, "--from", from]);
+    expect([code, err.split("\n")[0]]).toEqual([0, expect.stringContaining("4 rows of n <i8") as string]);
+    expect(await columnOf(path, "word")).toEqual(["a", 'b\r\n,"\nc', "d\r", "e\n"]);
+  }
+});
+
 test("text of CSV that ends in a zero is refused, unless a dtype drops it", async () => {
   const folder = temporaryFolder();
   const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
