@@ -62,6 +62,7 @@ export async function* readBatches(
       const [only, ...others] = pieces;
       return tableFromIPC(only !== undefined && others.length === 0 ? only : [...pieces], {
         useBigInt: true,
+        useDecimalInt: true,
       });
     } catch (cause) {
       if (cause instanceof SuperchunkError) throw cause;
@@ -343,7 +344,7 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   );
 }
 
-/** The stored values: dates as counts, strings as bytes, lists as arrays, structs as records, null for a missing value. @throws BAD_FIELD for damage */
+/** The stored values: dates as counts, decimals as digits, strings as bytes, lists as arrays, structs as records, null for a missing value. @throws BAD_FIELD for damage */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   assertHeld(batch);
   const type = batch.type as AnyType;

@@ -5,6 +5,7 @@ import {
   type ParquetParsers,
   type ParquetScan,
   parquetScan,
+  type SchemaElement,
   snappyUncompress,
 } from "hyparquet";
 import { joinBytes } from "../bytes/arrays.ts";
@@ -26,6 +27,14 @@ const PARSERS: Partial<ParquetParsers> = {
   geometryFromBytes: kept,
   geographyFromBytes: kept,
 };
+
+/** Makes hyparquet return the digits of decimals: it would multiply them by a power of ten that a double does not hold. */
+function keepDigits(element: SchemaElement): void {
+  const { converted_type: converted, logical_type: logical, scale = 0, precision = 0 } = element;
+  if (converted !== "DECIMAL") return;
+  if (logical?.type !== "DECIMAL") element.logical_type = { type: "DECIMAL", scale, precision };
+  delete element.converted_type;
+}
 
 interface Brotli {
   brotliDecompressSync(input: Uint8Array, options: { readonly maxOutputLength: number }): Uint8Array;
@@ -111,6 +120,7 @@ export async function openParquet(
       throw new TypeError("not what its schema says");
     // fastparquet does not write that a column is required: the number for it is 0, which is what other readers take a missing one for.
     for (const element of scan.metadata.schema.slice(1)) element.repetition_type ??= "REQUIRED";
+    scan.metadata.schema.forEach(keepDigits);
     checks = new PageChecks(scan.metadata);
     return scan;
   } catch (cause) {

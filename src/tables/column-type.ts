@@ -279,9 +279,23 @@ function readerOfValue(type: FoundType, dtype: DType, text: Turn): Turn | undefi
   if (type.kind === "void" && dtype.kind === "unicode") return textOfPoints;
   if (type.kind === "datetime" && isSeconds(dtype)) return (days) => Number(days) * 86_400;
   if (type.kind !== "decimal") return undefined;
-  // Readers multiply the digits by a negative power of ten, which double cannot hold; a quotient is the nearest double.
-  const power = 10 ** type.scale;
-  return (value) => Math.round(Number(value) * power) / power;
+  return (value) => decimalOf(value, type.scale);
+}
+
+/** The double nearest to a decimal, from its digits: a number, or the bytes of one, the highest first. */
+function decimalOf(value: unknown, scale: number): number {
+  const digits = value instanceof Uint8Array ? signedOf(value) : (value as number | bigint);
+  const number = Number(digits);
+  // A quotient of two exact numbers is the nearest double. Parsing rounds correctly, too, but takes longer.
+  if (Number.isSafeInteger(number) && scale <= 22) return number / 10 ** scale;
+  return Number(`${digits}e-${scale}`);
+}
+
+/** The number in two's complement that some bytes are. */
+function signedOf(bytes: Uint8Array): bigint {
+  let value = 0n;
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte);
+  return BigInt.asIntN(8 * bytes.length, value);
 }
 
 /** The text of characters of four bytes, which are not UTF-8. */

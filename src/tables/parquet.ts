@@ -205,9 +205,9 @@ function nodeType(node: SchemaTree, name: string, arrow: AnyType | undefined, pa
 
 /** Notes on a column's values that lose something. */
 function notesOf({ element, children }: SchemaTree, name: string): readonly string[] {
-  const { logical_type: logical, precision } = element;
+  const { logical_type: logical } = element;
   return [
-    ...decimalNotes(name, precision),
+    ...decimalNotes(name, logical?.type === "DECIMAL" ? logical.precision : undefined),
     ...(logical?.type === "TIMESTAMP" && logical.isAdjustedToUTC ? [zoneNotes(name)] : []),
     ...children.flatMap((child) => notesOf(child, name)),
   ];
@@ -219,8 +219,7 @@ function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefine
   if ((arrow?.typeId as number) === TYPE.duration)
     return timeOf("timedelta", TIME_UNITS[arrow?.unit ?? 0] ?? "s");
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
-  if (logical?.type === "DECIMAL" || converted === "DECIMAL")
-    return { kind: "decimal", scale: element.scale ?? 0 };
+  if (logical?.type === "DECIMAL") return { kind: "decimal", scale: logical.scale };
   if (logical?.type === "NULL") return "null";
   if (converted === "INTERVAL" || converted === "BSON")
     throw noCounterpart(name, `of type ${converted}`, path);

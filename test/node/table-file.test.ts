@@ -264,6 +264,28 @@ test("columns of fastparquet that do not say that they are required are read", a
   expect(await columnOf(path, "close")).toEqual([0.5, -1, 2.25]);
 });
 
+test("decimals become the nearest double, whichever of the two ways their type is written", async () => {
+  const folder = temporaryFolder();
+  const digits = [1_234_567_890_123_456_789n, -999_999_999_999_999_999n, 350n, -1n];
+  const numbers = ["1234567890123456.789", "-999999999999999.999", "0.35", "-0.001"].map(Number);
+  const own = { name: "price", type: "INT64", repetition_type: "REQUIRED", scale: 3, precision: 19 } as const;
+  for (const element of [
+    { ...own, converted_type: "DECIMAL" },
+    { ...own, logical_type: { type: "DECIMAL", scale: 3, precision: 19 } },
+  ] as const) {
+    const path = join(folder, "converted_type" in element ? "old" : "new");
+    const schema = [{ name: "root", num_children: 1 }, element];
+    // The writer takes numbers for its own decimals.
+    const data = "converted_type" in element ? numbers : digits;
+    const columnData = [{ name: "price", data }];
+    writeFileSync(`${path}.parquet`, new Uint8Array(parquetWriteBuffer({ schema, columnData })));
+    const { err } = await runCli(["create", path, "--from", `${path}.parquet`]);
+    expect(err).toContain('column "price": decimals of 19 digits; float64 keeps 15');
+    expect((await columnOf(path, "price")).slice(2)).toEqual([0.35, -0.001]);
+    if (data === digits) expect(await columnOf(path, "price")).toEqual(numbers);
+  }
+});
+
 test("lines of CSV end in two ways, and quoted values keep theirs", async () => {
   const folder = temporaryFolder();
   for (const [name, first, second] of [

@@ -99,8 +99,8 @@ function isSameCount(conversion: ValueConversion, value: bigint, found: number |
     case "multiply":
       return BigInt(found) === value * conversion.factor;
     case "price":
-      // hyparquet returns decimals as numbers.
-      return Math.round(Number(found) * 1000) === Number(value);
+      if (conversion.divisor === undefined) return BigInt(found) === value;
+      return Math.round(Number(found) * conversion.divisor) === Number(value);
     case "days":
       return unitsOf(conversion.unit, conversion.scale, Number(found)) === value;
     default:
