@@ -62,12 +62,12 @@ export async function runProcess(
 export async function eachOf<T, R>(
   items: readonly T[],
   width: number,
-  act: (item: T) => Promise<R>,
+  act: (item: T, i: number) => Promise<R>,
 ): Promise<R[]> {
   const results: R[] = [];
   const next = items.entries();
   const work = async (): Promise<void> => {
-    for (const [i, item] of next) results[i] = await act(item);
+    for (const [i, item] of next) results[i] = await act(item, i);
   };
   await Promise.all(Array.from({ length: width }, work));
   return results;

@@ -18,7 +18,11 @@ import { pathToFileURL } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
+import { sweep } from "../scope.ts";
 import { buildPackage } from "./built.ts";
+
+/** Several threads, each of which takes long to start. */
+const JOBS = sweep("4", "2");
 
 let folder: string;
 let main: string;
@@ -84,7 +88,7 @@ describe("the process", () => {
       if (i % 40 === 20) writeFileSync(`${name}.blp`, "not an archive");
     }
     const alone = await end(start("verify", tree, "--json", "--jobs", "1"));
-    const together = await end(start("verify", tree, "--json", "--jobs", "4"));
+    const together = await end(start("verify", tree, "--json", "--jobs", JOBS));
     expect(together.err).toBe("");
     expect(together.code).toBe(3);
     expect(together.out).toBe(alone.out);
@@ -97,7 +101,7 @@ describe("the process", () => {
     for (let i = 0; i < 500; i++)
       copyFileSync(join(corpusFolder, "bloscpack-1", "v1-single.blp"), join(tree, `${i}.blp`));
     const destination = join(folder, "many.zarr");
-    const { code, out, err } = await end(start("convert", tree, destination, "--jobs", "4"));
+    const { code, out, err } = await end(start("convert", tree, destination, "--jobs", JOBS));
     // Threads that do not start would be reported there.
     expect(err).not.toContain("thread");
     expect(out).toContain("500 archives converted");

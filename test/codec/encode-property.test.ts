@@ -37,7 +37,7 @@ describe("for any data and settings", () => {
         const part = decodeRangeSync(chunk, start, length);
         expect(Buffer.compare(part, data.subarray(start, start + length))).toBe(0);
       }),
-      { numRuns: sweep(1500, 75) },
+      { numRuns: sweep(1500, 45) },
     );
   });
 

@@ -20,7 +20,7 @@ import { randomFrom } from "./random.ts";
 
 const SEEDS = sweep(3, 1);
 /** Steps between two power cuts. */
-const STRIDE = sweep(1, 4);
+const STRIDE = sweep(1, 6);
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);

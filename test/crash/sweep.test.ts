@@ -18,7 +18,7 @@ import { randomFrom } from "./random.ts";
 const SEEDS = sweep(3, 1);
 
 /** Steps between two power cuts. */
-const STRIDE = sweep(1, 12);
+const STRIDE = sweep(1, 18);
 
 type Operation = (array: WritableArray) => Promise<void>;
 

@@ -225,6 +225,7 @@ describe("writing", () => {
       fc.property(json, fc.boolean(), (each, compact) => {
         expect(parse(stringifyJson(each, { python: true, compact }))).toEqual(each);
       }),
+      { numRuns: sweep(100, 30) },
     );
   });
 });

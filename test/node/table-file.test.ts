@@ -42,8 +42,8 @@ function stored(name: string, value: unknown): unknown {
   return isTime ? BigInt(value as number) : value;
 }
 
-async function columnOf(path: string, column: string): Promise<unknown[]> {
-  const array = await openArray(path, { column });
+async function columnOf(path: string, column: string, dtype?: string): Promise<unknown[]> {
+  const array = await openArray(path, { column, ...(dtype === undefined ? {} : { dtype }) });
   const { data, shape } = (await array.get()) as { data: ArrayLike<unknown>; shape: readonly number[] };
   await array.close();
   const flat =
@@ -76,9 +76,7 @@ describe.each(FILES)("%s", (file) => {
     if (isAppended) expect((await runCli(["append", table, join(FOLDER, file)])).code).toBe(0);
     for (const name of names) {
       const values = (expected[name] ?? []).map((value) => stored(name, value));
-      const array = await openArray(made, { column: name, dtype: DTYPES[name] as string });
-      await array.close();
-      expect(await columnOf(made, name), name).toEqual(values);
+      expect(await columnOf(made, name, DTYPES[name] as string), name).toEqual(values);
       if (isAppended) expect(await columnOf(table, name), name).toEqual([...values, ...values]);
     }
   });

@@ -28,7 +28,7 @@ import { putCarray, putRaw } from "../convert/to-zarr/make-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { randomFrom } from "../crash/random.ts";
 import { temporaryFolder } from "../folder.ts";
-import { sweep } from "../scope.ts";
+import { sample, sweep } from "../scope.ts";
 import { withFaults } from "../store/faulty.ts";
 
 const FACTS = { software: "test", from: ["in"], to: "out" };
@@ -171,7 +171,9 @@ describe.each(sweep(CASES, COMPARED))("%s", (_, make, options) => {
     expect(await finishShared(job)).toBeUndefined();
     expect(await objectsOf(target)).toEqual(wanted);
   });
+});
 
+describe.each(sample(sweep(CASES, COMPARED), 5))("%s", (_, make, options) => {
   it("publishes nothing before finish, and says which tasks are missing", async () => {
     const source = await make();
     const target = new MemoryStore();

@@ -98,7 +98,7 @@ test("never are there two holders, and one gets the lock of a dead one", { timeo
   );
   const dead = await deadText();
   let taken = 0;
-  for (let seed = 0; seed < sweep(2000, 100); seed++) {
+  for (let seed = 0; seed < sweep(2000, 50); seed++) {
     const random = randomFrom(seed);
     const path = join(folder, `seed-${seed}`, "lock");
     fs.mkdirSync(join(path, ".."));

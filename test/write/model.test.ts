@@ -247,6 +247,6 @@ test("an array matches a list of rows through any operations, reopenings and cra
       await play(settings, operations);
       expect(true).toBe(true);
     }),
-    { numRuns: Number(process.env["MODEL_RUNS"] ?? sweep(300, 50)) },
+    { numRuns: Number(process.env["MODEL_RUNS"] ?? sweep(300, 30)) },
   );
 });

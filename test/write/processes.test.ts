@@ -14,7 +14,7 @@ import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
 /** Minimum number of writer steps: it continues until the reader has seen enough of them, however slow that is. */
-const STEPS = sweep(150, 30);
+const STEPS = sweep(150, 18);
 const GENERATIONS = 6;
 
 let folder: string;

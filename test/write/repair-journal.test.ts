@@ -86,7 +86,7 @@ describe("repair of an array with an interrupted change in place", () => {
   test("in place loses nothing, also if power fails on the way, and leaves no journal", async () => {
     let cuts = 0;
     for (const [i, image] of pending.entries()) {
-      for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 23) + (i % 3)) {
+      for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 37) + (i % 3)) {
         const dying = new VolatileStore(image, { failAt, random: randomFrom(failAt) });
         try {
           await repairArray(dying, "", { holes: "cut" });

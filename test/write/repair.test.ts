@@ -121,7 +121,7 @@ describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
     await damage(damaged);
     const image = await imageOf(damaged);
     let cuts = 0;
-    for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 5)) {
+    for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 9)) {
       const dying = new VolatileStore(image, { failAt, random: randomFrom(failAt) });
       try {
         await repairArray(dying, "", { holes: "cut" });

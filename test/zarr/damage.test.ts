@@ -7,6 +7,7 @@ import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { DEFAULT_INDEX, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
+import { sweep } from "../scope.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
@@ -144,7 +145,7 @@ test.each(Object.entries(SPECIFICATIONS))(
     for await (const { key } of array.listChunks()) keys.add(key);
     const [key = ""] = keys;
     const whole = (await store.get(key)) ?? new Uint8Array(0);
-    for (let at = 0; at < whole.length; at += Math.max(1, Math.floor(whole.length / 60))) {
+    for (let at = 0; at < whole.length; at += Math.max(1, Math.floor(whole.length / sweep(60, 24)))) {
       for (const damaged of [whole.slice(0, at), whole.map((byte, i) => (i === at ? byte ^ 0x41 : byte))]) {
         await store.put(key, damaged);
         try {

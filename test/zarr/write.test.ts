@@ -96,7 +96,7 @@ describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification)
           expect(await timesListed(await openZarrArray(store, "a"))).toEqual(model.values.map(() => 1));
         },
       ),
-      { numRuns: sweep(40, 10) },
+      { numRuns: sweep(40, 6) },
     );
   });
 

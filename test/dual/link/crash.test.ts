@@ -94,7 +94,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
   test("[FL-04] a link interrupted at any step leaves the archive readable, and the next call completes it", async () => {
     const hash = await hashOf(source);
     let steps = 0;
-    for (let done = false; !done; steps += sweep(1, 5)) {
+    for (let done = false; !done; steps += sweep(1, 9)) {
       const copy = copyOf(source);
       const before = snapshot(copy);
       const { site } = failingSite(copy, steps);
@@ -124,7 +124,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
   test("[FL-05] an unlink interrupted at any step is completed by the next call, or linked again", async () => {
     const hash = await hashOf(source);
     let steps = 0;
-    for (let done = false; !done; steps += sweep(1, 5)) {
+    for (let done = false; !done; steps += sweep(1, 9)) {
       const copy = copyOf(source);
       const before = snapshot(copy);
       await link(copy);

@@ -15,7 +15,7 @@ import { sweep } from "../../scope.ts";
 import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
 import { closeStores, copyOf, createWatched, isOutage, openWatched, temporaryFolder } from "./support.ts";
 
-const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(6, 3));
+const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(6, 2));
 const STEPS = sweep(40, 13);
 const MOST_ROWS = 80;
 const INT: DType = { kind: "int", itemSize: 4, byteOrder: "little" };

@@ -108,7 +108,9 @@ describe.each(CASES)("%s", (_name, options, steps) => {
   test("a reader with any earlier document or index gets values of its rows or an error, at every step", async () => {
     const root = temporaryFolder();
     const readers = new Readers(root);
-    const array = await createWatched(root, () => readers.look(), options);
+    let turns = 0;
+    const look = async (): Promise<void> => (turns++ % sweep(1, 3) === 0 ? readers.look() : undefined);
+    const array = await createWatched(root, look, options);
     for (const [name, step] of steps) {
       await readers.look();
       // During the step rows have the values of before or after.
@@ -124,7 +126,7 @@ describe.each(CASES)("%s", (_name, options, steps) => {
       expect(sorted(await zarrValues(root)), name).toEqual(sorted(await blzValues(root)));
     }
     await array.close();
-    expect(readers.looks).toBeGreaterThan(100);
+    expect(readers.looks).toBeGreaterThan(sweep(100, 30));
     expect(readers.documents.size).toBeGreaterThan(5);
     expect(await verifyLinkAt(root)).toEqual([]);
   });

@@ -17,10 +17,10 @@ export const LARGER: RampShape = { chunkItems: 16384, nchunks: 160 };
 /** Bytes before a carray's chunk. */
 const PROLOGUE = Uint8Array.of(0x62, 0x6c, 0x70, 0x6b, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
 
-/** The values `first`, `first + 1`, … as int64, without millions of BigInts. The machine is little-endian. */
-export function rampOf(first: number, count: number): BigInt64Array<ArrayBuffer> {
+/** The values `first`, `first + step`, … as int64, without millions of BigInts. The machine is little-endian. */
+export function rampOf(first: number, count: number, step = 1): BigInt64Array<ArrayBuffer> {
   const words = new Uint32Array(2 * count);
-  for (let i = 0; i < count; i++) words[2 * i] = first + i;
+  for (let i = 0; i < count; i++) words[2 * i] = first + step * i;
   return new BigInt64Array(words.buffer);
 }
 

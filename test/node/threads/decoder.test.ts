@@ -16,8 +16,8 @@ import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
-import { sample } from "../../scope.ts";
-import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
+import { sample, sweep } from "../../scope.ts";
+import { chunkPath, LARGER, rampOf, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 import { EAGER } from "./tuning.ts";
 
@@ -102,7 +102,7 @@ async function hashesOf(archive: Archive): Promise<readonly string[]> {
   return hashes;
 }
 
-describe.each(sample(loadArchives(), 8))("$path", ({ file }) => {
+describe.each(sample(loadArchives(), 5))("$path", ({ file }) => {
   it("has the same bytes and the same report when threads read it", async () => {
     const { store, path } = await locate(file);
     const alone = await open(store, path);
@@ -133,7 +133,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
       data: BigInt64Array;
     };
     expect(data.length).toBe(items - 12);
-    expect(data.every((value, i) => value === BigInt(i + 5))).toBe(true);
+    expect(data).toEqual(rampOf(5, items - 12));
   });
 
   it("comes in order with a step that skips into every chunk", async () => {
@@ -141,7 +141,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
       data: BigInt64Array;
     };
     expect(data.length).toBe(Math.ceil((items - 3) / 2));
-    expect(data.every((value, i) => value === BigInt(2 * i + 3))).toBe(true);
+    expect(data).toEqual(rampOf(3, data.length, 2));
   });
 
   it("has slices that do not change when later ones arrive, if they are to be kept", async () => {
@@ -162,7 +162,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
 
   it("can be read by many concurrently, in lockstep, with one pool", async () => {
     const archive = await openRamp(ramp);
-    const readers = Array.from({ length: 16 }, () => archive.streamBytes()[Symbol.asyncIterator]());
+    const readers = Array.from({ length: sweep(16, 6) }, () => archive.streamBytes()[Symbol.asyncIterator]());
     let rounds = 0;
     for (;;) {
       const pieces = [];

@@ -55,7 +55,7 @@ const PROGRAMS = {
   "stopped.js": `${PREAMBLE}
     await archive.readBytes(0, archive.nbytes);
     let stopped = 0;
-    for (let i = 0; i < ${sweep(40, 12)}; i++) {
+    for (let i = 0; i < ${sweep(40, 8)}; i++) {
       const abort = new AbortController();
       const reading = archive.readBytes(0, archive.nbytes, { signal: abort.signal });
       for (let k = 0; k < 6; k++) await turn();

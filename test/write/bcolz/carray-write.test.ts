@@ -335,7 +335,7 @@ describe("a power cut before every step", () => {
       expect(grown.length).toBe(after * 8);
       const seen = new Set<string>();
       for (let seed = 0; seed < 4; seed++) {
-        for (let failAt = 1; ; failAt += sweep(1, 3)) {
+        for (let failAt = 1; ; failAt += sweep(1, 5)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await change(disk).then(
             () => true,
@@ -395,7 +395,7 @@ describe("a power cut before every step", () => {
       const rows = newHex.length / 8;
       const seen = new Set<string>();
       for (let seed = 0; seed < 3; seed++) {
-        for (let failAt = 1; ; failAt += sweep(1, 3)) {
+        for (let failAt = 1; ; failAt += sweep(1, 5)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await changed(disk, "", change).then(
             () => true,
@@ -477,7 +477,7 @@ describe("a power cut before every step", () => {
     const changed = await textOf(base);
     const seen = new Set<string>();
     for (let seed = 0; seed < 4; seed++) {
-      for (let failAt = 1; ; failAt += sweep(1, 3)) {
+      for (let failAt = 1; ; failAt += sweep(1, 5)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
         const done = await changeAttributes(disk, "", change).then(
           () => true,

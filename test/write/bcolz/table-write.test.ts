@@ -253,7 +253,7 @@ describe("a power cut before every step", () => {
       const found = new Set<string>();
       let between = 0;
       for (let seed = 0; seed < 2; seed++) {
-        for (let failAt = 1; ; failAt += sweep(1, 3)) {
+        for (let failAt = 1; ; failAt += sweep(1, 5)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await change(disk).then(
             () => true,

@@ -291,7 +291,7 @@ describe("a power cut before every step", () => {
       const grown = Buffer.from(numbered(3500)).toString("hex");
       const seen = new Set<string>();
       for (const seed of [1, 2, 3, 4]) {
-        for (let failAt = 1; ; failAt += sweep(1, 3)) {
+        for (let failAt = 1; ; failAt += sweep(1, 5)) {
           const disk = new VolatileStore(objects, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await appendToBloscpack(disk, KEY, numbered(2050, 1450), { ...how, clevel: 0 }).then(
             () => true,
