@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { link, openArchive, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
 import { type Fixture, loadArchives } from "../../fixtures/manifest.ts";
-import { sweep } from "../../scope.ts";
+import { isExhaustive, sweep } from "../../scope.ts";
 import { copyOf, hashOfZarr, sha256, snapshot } from "./support.ts";
 
 const KINDS = ["hard", "symbolic", "copy"] as const;
@@ -20,6 +20,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 
 const rows = loadArchives()
   .filter(({ refuse }) => !refuse)
+  .filter(({ path }, i) => isExhaustive || i % 2 === 0 || path in REFUSED)
   .map((row, i) => ({
     ...row,
     kinds: sweep<readonly LinkKind[]>(KINDS, KINDS.slice(i % KINDS.length, (i % KINDS.length) + 1)),
