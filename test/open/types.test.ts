@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { compileModules, readExamples } from "../examples.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { sample } from "../scope.ts";
 
 /** What examples use from earlier ones. */
 const CONTEXT = `import type { MemoryStore } from "superchunk";
@@ -26,23 +27,41 @@ const DECLARED = `declare module "*.wasm" {
 }
 declare module "hyparquet-compressors";`;
 
-test("reads have the types that their selections and data types imply, and all examples in the documents compile", () => {
-  const documents = ["README.md", ...readdirSync(join(repositoryRoot, "docs")).map((name) => `docs/${name}`)];
-  const examples = documents
-    .filter((name) => name.endsWith(".md"))
-    .flatMap((name) =>
-      readExamples(name, "js").map((code, i) => [`${name.replace(/\W/g, "-")}-${i}.ts`, code]),
-    );
-  expect(examples.length).toBeGreaterThan(10);
-  const types = readFileSync(join(repositoryRoot, "test/open/types-of-reads.ts"), "utf8");
-  // The check detects errors.
-  const wrong = types.replace("same<typeof price, number>(true)", "same<typeof price, bigint>(true)");
-  const said = compileModules({
-    ...Object.fromEntries(examples),
-    "context.d.ts": CONTEXT,
-    "declared.d.ts": DECLARED,
-    "types-of-reads.ts": types,
-    "wrong.ts": wrong,
-  });
-  expect(said).toMatch(/^\S*wrong\.ts\(\d+,\d+\): error TS\d+: [^\n]*(?:\n +[^\n]*)*\n$/);
-});
+/** How users resolve modules. Each compiles the library again. */
+const RESOLUTIONS = [
+  { module: "nodenext", noUncheckedIndexedAccess: true },
+  { module: "esnext", moduleResolution: "bundler", noUncheckedIndexedAccess: true },
+];
+
+test.each(sample(RESOLUTIONS, 1))(
+  "reads have the types that their selections and data types imply, and all examples in the documents compile: %o",
+  (resolution) => {
+    const documents = [
+      "README.md",
+      ...readdirSync(join(repositoryRoot, "docs")).map((name) => `docs/${name}`),
+    ];
+    const examples = documents
+      .filter((name) => name.endsWith(".md"))
+      .flatMap((name) =>
+        (["js", "ts"] as const).flatMap((language) =>
+          readExamples(name, language).map((code, i) => [
+            `${name.replace(/\W/g, "-")}-${language}-${i}.ts`,
+            `${code}\nexport {};\n`,
+          ]),
+        ),
+      );
+    expect(examples.length).toBeGreaterThan(10);
+    const types = readFileSync(join(repositoryRoot, "test/open/types-of-reads.ts"), "utf8");
+    // The check detects errors.
+    const wrong = types.replace("same<typeof price, number>(true)", "same<typeof price, bigint>(true)");
+    const files = {
+      ...Object.fromEntries(examples),
+      "context.d.ts": CONTEXT,
+      "declared.d.ts": DECLARED,
+      "types-of-reads.ts": types,
+      "wrong.ts": wrong,
+    };
+    const said = compileModules(files, resolution);
+    expect(said).toMatch(/^\S*wrong\.ts\(\d+,\d+\): error TS\d+: [^\n]*(?:\n +[^\n]*)*\n$/);
+  },
+);
