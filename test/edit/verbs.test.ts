@@ -715,7 +715,7 @@ describe("zarr", () => {
       await editor.close();
       const after = await valuesIn(whole);
       const seen = new Set<string>();
-      for (let failAt = 1; ; failAt += sweep(1, 3)) {
+      for (let failAt = 1; ; failAt += sweep(1, 5)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(failAt) });
         const done = await tryChange(disk, "g/x", change);
         const store = new MemoryStore(disk.image());
@@ -793,7 +793,7 @@ describe("bloscpack", () => {
       [(x: Editable) => x.resize(0), () => []],
       [(x: Editable) => x.setAttributes({ b: "x" }), (list: number[]) => list],
     ] as const) {
-      for (let failAt = 1; ; failAt += sweep(1, 3)) {
+      for (let failAt = 1; ; failAt += sweep(1, 5)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(failAt) });
         const done = await tryChange(disk, "a", change);
         const image = new MemoryStore(disk.image());

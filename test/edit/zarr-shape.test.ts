@@ -61,7 +61,7 @@ describe("the shape of a Zarr array", () => {
   it.each([undefined, [4, 6, 4]])(
     "has the values of a model after any changes (shards: %j)",
     async (shards) => {
-      for (let seed = 0; seed < sweep(60, 12); seed++) {
+      for (let seed = 0; seed < sweep(60, 7); seed++) {
         const random = randomFrom(seed);
         const length = (): number => Math.floor(random() * 9);
         let shape = [4, 5, 6];

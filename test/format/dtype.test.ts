@@ -309,7 +309,7 @@ describe("Python literals", () => {
           expect(isSuperchunkError(error)).toBe(true);
         }
       }),
-      { numRuns: sweep(3000, 300) },
+      { numRuns: sweep(3000, 150) },
     );
   });
 });

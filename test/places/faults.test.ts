@@ -19,7 +19,7 @@ import { VolatileStore } from "../store/volatile.ts";
 import { expectOnce } from "../write/acknowledged.ts";
 import { COLD, placesIn, SLOW } from "./prefixed.ts";
 
-const SEEDS = sweep(400, 8);
+const SEEDS = sweep(400, 5);
 const NAMES = ["data", "cold", "slow", "third"];
 const SESSIONS = 6;
 
@@ -448,7 +448,7 @@ test("[FG-21] an array spread over places has what was acknowledged, whatever fa
 
 test("of two exclusive writers at once, rows that one has acknowledged are there exactly once, where the commit says", async () => {
   const counts = { acknowledged: 0, conflicts: 0, compacted: 0 };
-  for (let seed = 0; seed < sweep(2000, 30); seed++) {
+  for (let seed = 0; seed < sweep(2000, 18); seed++) {
     const random = randomFrom(seed);
     const pick = (n: number): number => Math.floor(random() * n);
     const memory = new MemoryStore();

@@ -8,7 +8,7 @@ import { createZarr } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
-const SEEDS = Array.from({ length: sweep(400, 30) }, (_, seed) => seed);
+const SEEDS = Array.from({ length: sweep(400, 18) }, (_, seed) => seed);
 
 /** Random integers `[from, to)`: mulberry32. */
 function dice(seed: number): (from: number, to: number) => number {

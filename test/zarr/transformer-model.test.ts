@@ -136,7 +136,7 @@ test.each(["/", "."] as const)(
           }
         },
       ),
-      { numRuns: sweep(150, 15) },
+      { numRuns: sweep(150, 10) },
     );
   },
 );
