@@ -30,11 +30,10 @@ export interface ValueStatistics {
 /** Longest string to keep, in bytes. */
 const LONGEST = 64;
 
-/** Statistics of values. `raw` has the items, which are needed for booleans because their values are packed. */
-export function statisticsOf({ kind, width }: Leaf, values: LeafValues, raw: Uint8Array): ValueStatistics {
+export function statisticsOf({ kind, width }: Leaf, values: LeafValues): ValueStatistics {
   const { bytes, count, present, texts } = values;
   const nulls = present === undefined ? 0 : present.length - count;
-  const bounds = minMaxOf(kind, width ?? 1, texts ?? (kind === "bool" ? raw : bytes));
+  const bounds = kind === "bool" ? boundsOfBits(bytes, count) : minMaxOf(kind, width ?? 1, texts ?? bytes);
   return { nulls, ...bounds, isAscending: bounds.isAscending && nulls === 0 };
 }
 
@@ -47,10 +46,17 @@ function minMaxOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);
   if (kind === "half") return boundsOfNumbers("float", widenHalves(values));
-  if (kind === "bool")
-    return boundsOfNumbers("int32", bytesOf(Int32Array.from(values, (flag) => (flag === 0 ? 0 : 1))));
   const length = Math.floor(values.length / width);
   return boundsOfTexts(Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width)));
+}
+
+/** Bounds of packed booleans. */
+function boundsOfBits(bits: Uint8Array, count: number): Bounds {
+  if (count === 0) return NOTHING;
+  return boundsOfNumbers(
+    "int32",
+    bytesOf(Int32Array.from({ length: count }, (_, i) => (at(bits, i >> 3) >> (i & 7)) & 1)),
+  );
 }
 
 /** The numbers that the kernel compares, in its order. */

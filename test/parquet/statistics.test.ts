@@ -33,7 +33,7 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s", (kind)
     const sorted = values.slice().sort();
     const leaf = { kind: kind satisfies ValueKind, width: values.BYTES_PER_ELEMENT } as Leaf;
     const bytes = bytesOf(values);
-    const found = statisticsOf(leaf, { bytes, count: list.length, present: undefined }, bytes);
+    const found = statisticsOf(leaf, { bytes, count: list.length, present: undefined });
     // Bounds of 64 bits are kept as signed numbers in the file.
     const bits = (bound: unknown): unknown => (typeof bound === "bigint" ? BigInt.asIntN(64, bound) : bound);
     expect([found.least, found.greatest].map(bits), `${kind} ${list}`).toEqual(
@@ -59,7 +59,6 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s in long 
         const found = statisticsOf(
           { kind: kind satisfies ValueKind, width: values.BYTES_PER_ELEMENT } as Leaf,
           { bytes, count: length, present: undefined },
-          bytes,
         );
         const isAscending = values.every((value, i) => i === 0 || value >= (values[i - 1] ?? value));
         expect([found.least, found.greatest, found.isAscending], `${odd} at ${place} of ${length}`).toEqual([
@@ -76,11 +75,11 @@ test.each([Float32Array, Float64Array])("values with NaN, wherever it is, have n
   const leaf = { kind, width: array.BYTES_PER_ELEMENT } as Leaf;
   const boundsOf = (list: readonly number[]): unknown[] => {
     const bytes = bytesOf(array.from(list));
-    const { least, greatest, isAscending, isOpen } = statisticsOf(
-      leaf,
-      { bytes, count: list.length, present: undefined },
+    const { least, greatest, isAscending, isOpen } = statisticsOf(leaf, {
       bytes,
-    );
+      count: list.length,
+      present: undefined,
+    });
     return [least, greatest, isAscending, isOpen];
   };
   for (let length = 1; length <= 40; length++)
@@ -99,7 +98,7 @@ test("numbers in memory that a decoder lends have the same bounds", async () => 
   for (let start = 0; start < values.byteLength; start += 65_536) {
     const bytes = lease.decodeRange(start, Math.min(65_536, values.byteLength - start));
     const [lent, own] = [bytes, bytes.slice()].map((each) =>
-      statisticsOf(leaf, { bytes: each, count: each.length / 8, present: undefined }, each),
+      statisticsOf(leaf, { bytes: each, count: each.length / 8, present: undefined }),
     );
     expect(lent).toEqual(own);
   }
@@ -118,7 +117,7 @@ test("hosts that do not compile WebAssembly find the same bounds", async () => {
   });
   const factsBy = (statistics: typeof statisticsOf) =>
     samples.map(({ kind, width, bytes, count }) =>
-      statistics({ kind, width } as Leaf, { bytes, count, present: undefined }, bytes),
+      statistics({ kind, width } as Leaf, { bytes, count, present: undefined }),
     );
   const expected = factsBy(statisticsOf);
   vi.resetModules();

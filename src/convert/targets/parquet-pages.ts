@@ -198,10 +198,7 @@ function restreamedPage(
     encoding: block.encoding,
     length: levels.length + block.length,
     body: joinPage(codec, levels, block.pieces, memory?.body.take, lease?.lastSequences.values()),
-    statistics:
-      hasStatistics && known !== undefined && rows !== undefined
-        ? statisticsOf(leaf, known, rows)
-        : undefined,
+    statistics: hasStatistics && known !== undefined ? statisticsOf(leaf, known) : undefined,
   };
 }
 
@@ -226,7 +223,7 @@ function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: Pa
   const { rowBytes, hasStatistics, codec, mayBeSplit } = file;
   const { cname, clevel = 5 } = file.column.settings;
   const found = leafValues(leaf, rows, rowBytes);
-  const statistics = hasStatistics ? statisticsOf(leaf, found, rows) : undefined;
+  const statistics = hasStatistics ? statisticsOf(leaf, found) : undefined;
   if (found.texts?.every(isText) === false) file.notText.add(leaf);
   const count = found.present?.length ?? found.count;
   const levels = pageLevels(leaf, count, found.present);

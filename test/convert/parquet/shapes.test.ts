@@ -318,6 +318,14 @@ test("a column with NaN in one row group has bounds in none, and only rows that 
   ]);
 });
 
+test("booleans of structs have their own bounds", async () => {
+  const bytes = Uint8Array.of(1, 0, 0, 1, 7, 0); // true and 0, true and 7
+  const { store } = await toParquet(bytes, 1 << 20, { dtype: "[('flag', '|b1'), ('n', '>u2')]", shape: [2] });
+  const [flag, n] = (await metadataOf(store)).metadata.row_groups[0]?.columns ?? [];
+  expect(flag?.meta_data?.statistics).toMatchObject({ min_value: true, max_value: true });
+  expect(n?.meta_data?.statistics).toMatchObject({ min_value: 0, max_value: 0x700 });
+});
+
 test("zero is -0 as the minimum and 0 as the maximum", async () => {
   for (const values of [[0, 5, -0, 0], [0, 0], [-0]]) {
     const bytes = new Uint8Array(Float64Array.from(values).buffer);
