@@ -41,6 +41,7 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
       if (measure !== undefined) for (const value of columnValues(table, name, path)) measure.see(value);
   }
   const results = new Map([...found].map(([name, { result }]) => [name, result()]));
+  notes.push(...[...results.values()].flatMap((each) => each.notes ?? []));
   async function* read(names: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
     for await (const { table } of batchesOf(open, call)) {
       const columns = names.map((name) => {

@@ -86,12 +86,14 @@ interface Measure {
   result(): Shaped;
 }
 
-function measureOf(type: FoundType, name: string, path: string): Measure {
+/** @param seen counts the nulls that become the empty string */
+function measureOf(type: FoundType, name: string, path: string, seen: { nulls: number }): Measure {
   if (type === "null") throw noCounterpart(name, "of nulls alone (give it a type: {dtype})", path);
   if (typeof type === "string") {
     let longest = 0;
     return {
       see(value) {
+        if (value == null) seen.nulls++;
         longest = Math.max(
           longest,
           keptLength(type === "text" ? textOf(value, name, path) : value, name, path),
@@ -101,10 +103,15 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
     };
   }
   if (type.kind === "group") {
-    const parts = type.parts.map((part) => ({ name: part.name, own: measureOf(part.type, name, path) }));
+    const parts = type.parts.map((part) => ({
+      name: part.name,
+      own: measureOf(part.type, name, path, seen),
+    }));
+    const twice = parts.find((part, i) => parts.findIndex((each) => each.name === part.name) < i)?.name;
+    if (twice !== undefined) throw noCounterpart(name, `a struct with two fields "${twice}"`, path);
     return {
       see(value) {
-        if (value != null) for (const part of parts) part.own.see((value as JsonObject)[part.name]);
+        for (const part of parts) part.own.see((value as JsonObject | null | undefined)?.[part.name]);
       },
       result: () => ({
         dtype: structOf(parts.map((part) => ({ name: part.name, ...part.own.result() }))),
@@ -116,11 +123,14 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
     const dtype = type.kind === "decimal" ? numberOf("float", 8) : type;
     return { see: () => undefined, result: () => ({ dtype, shape: [] }) };
   }
-  const item = measureOf(type.item, name, path);
+  const item = measureOf(type.item, name, path, seen);
   let { length } = type;
   return {
     see(value) {
-      if (value == null) return;
+      if (value == null) {
+        if (isOpen(type.item)) item.see(undefined);
+        return;
+      }
       const list = Array.from(value as ArrayLike<unknown>);
       length ??= list.length;
       if (list.length !== length)
@@ -133,6 +143,7 @@ function measureOf(type: FoundType, name: string, path: string): Measure {
     },
     result() {
       const { dtype, shape } = item.result();
+      if ((length ?? 0) === 0) throw noCounterpart(name, "of empty lists", path);
       return { dtype, shape: [length ?? 0, ...shape] };
     },
   };
@@ -143,7 +154,12 @@ export interface Finder {
   /** Has to see all values; undefined if the dtype is known without them. */
   readonly measure: Measure | undefined;
   /** The column, and what makes a stored value one of it. */
-  result(): { readonly column: TableColumn; readonly turn: Turn | undefined };
+  result(): {
+    readonly column: TableColumn;
+    readonly turn: Turn | undefined;
+    /** Notes on values that were seen. */
+    readonly notes?: readonly string[];
+  };
 }
 
 /**
@@ -170,12 +186,14 @@ export function findColumn(
   const isText = ["bytes", "unicode", "void"].includes(target?.dtype.kind ?? "");
   if (typeof type === "string" && target !== undefined && isText && target.shape.length === 0)
     return known(target, type === "text" && target.dtype.kind !== "bytes" ? text : undefined);
-  const measure = measureOf(type, name, path);
+  const seen = { nulls: 0 };
+  const measure = measureOf(type, name, path, seen);
   return {
     measure: isOpen(type) ? measure : undefined,
     result() {
       const own = measure.result();
-      return { column: { name, ...own }, turn: readerOf(type, own.dtype, text) };
+      const column = { name, ...own };
+      return { column, turn: readerOf(type, own.dtype, text), notes: emptyNotes(name, seen.nulls) };
     },
   };
 }
@@ -327,6 +345,14 @@ function keptLength(value: unknown, name: string, path: string): number {
 export function decimalNotes(name: string, precision: number | undefined): readonly string[] {
   if (precision === undefined || precision <= 15) return [];
   return [`column "${name}": decimals of ${precision} digits; float64 keeps 15`];
+}
+
+/** A note on nulls that strings of numpy do not have; none if there are none. */
+function emptyNotes(name: string, nulls: number): readonly string[] {
+  if (nulls === 0) return [];
+  return [
+    `column "${name}": ${nulls} missing value${nulls === 1 ? " becomes" : "s become"} the empty string`,
+  ];
 }
 
 export function zoneNotes(name: string): string {

@@ -61,7 +61,8 @@ export async function openParquetTable(open: OpenFile, options: TableOptions): P
           const values = await readColumn(scan, { column: name, rowStart, rowEnd }, path);
           for (let i = 0; i < values.length; i++) measure.see(values[i]);
         }
-      const { column, turn } = result();
+      const { column, turn, notes: seen = [] } = result();
+      notes.push(...seen);
       columns.push(column);
       turns.set(name, turn);
     }

@@ -5,6 +5,7 @@ import {
   type Column,
   columnFromArray,
   largeUtf8,
+  list,
   nullType,
   tableFromColumns,
   tableToIPC,
@@ -282,6 +283,27 @@ test("decimals become the nearest double, whichever of the two ways their type i
     expect((await columnOf(path, "price")).slice(2)).toEqual([0.35, -0.001]);
     if (data === digits) expect(await columnOf(path, "price")).toEqual(numbers);
   }
+});
+
+test("a note counts the missing texts that become empty, and lists of nothing are refused", async () => {
+  const folder = temporaryFolder();
+  const words = ["a", null, "", null];
+  const files: readonly (readonly [string, Uint8Array])[] = [
+    ["a.parquet", new Uint8Array(parquetWriteBuffer({ columnData: [{ name: "word", data: words }] }))],
+    ["a.arrow", tableToIPC(tableFromColumns({ word: columnFromArray(words, utf8()) }), {}) as Uint8Array],
+  ];
+  for (const [name, bytes] of files) {
+    const [from, path] = [join(folder, name), join(folder, `${name}.made`)];
+    writeFileSync(from, bytes);
+    const { err } = await runCli(["create", path, "--from", from]);
+    expect(err).toContain('column "word": 2 missing values become the empty string');
+    expect(await columnOf(path, "word"), name).toEqual(["a", "", "", ""]);
+  }
+  const from = join(folder, "lists.arrow");
+  const lists = tableFromColumns({ none: columnFromArray([[], []], list(utf8())) });
+  writeFileSync(from, tableToIPC(lists, {}) as Uint8Array);
+  const { code, err } = await runCli(["create", join(folder, "lists"), "--from", from]);
+  expect([code, err]).toEqual([1, expect.stringContaining('column "none" is of empty lists') as string]);
 });
 
 test("lines of CSV end in two ways, and quoted values keep theirs", async () => {
