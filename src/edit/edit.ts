@@ -25,7 +25,7 @@ import {
 } from "../write/array/create.ts";
 import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
-import { createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
+import { checkNames, createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
 import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { repeatRow } from "../write/bcolz/carray-steps.ts";
 import { BloscpackFile, refusePart } from "../write/bloscpack/bloscpack-file.ts";
@@ -411,9 +411,10 @@ async function createBcolz(
   const isTable = options.kind === undefined ? dtype.kind === "struct" : options.kind === "table";
   if (isTable && dtype.kind !== "struct")
     throw badArgument("dtype", dtype.kind, "a struct, with a field for each column of the table");
+  const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
+  if (isTable) checkNames(names);
   const held = await options.lock?.(joinKey(path, isTable ? ".lock" : "meta/lock"));
   await clearPlace(store, path, options.overwrite === true);
-  const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
   const own: string[] = [];
   for (const name of ["data", ...names]) if (!(await hasEntries(store, joinKey(path, name)))) own.push(name);
   const hadAttributes = (await store.stat(joinKey(path, "__attrs__"))) !== undefined;

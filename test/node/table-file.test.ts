@@ -522,7 +522,7 @@ test("times of CSV are nanoseconds as long as these count them, and other text i
   ]);
 });
 
-test("a column of CSV that cannot be a folder is named, and stays in one folder with --no-columns", async () => {
+test("a column of CSV that cannot be a folder is named, also for bcolz, and stays in one folder with --no-columns", async () => {
   const folder = temporaryFolder();
   const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
   writeFileSync(from, "P/E,x\n1,2\n");
@@ -531,6 +531,12 @@ test("a column of CSV that cannot be a folder is named, and stays in one folder 
     2,
     expect.stringContaining('the name of column "P/E" has a path separator') as string,
   ]);
+  for (const name of ["..", "P/E"]) {
+    writeFileSync(from, `${name},x\n1,2\n`);
+    const table = await runCli(["create", `${path}.bcolz`, "--as", "ctable", "--from", from]);
+    const message = expect.stringContaining(`"${name}" cannot name a column: bcolz takes letters`) as string;
+    expect([table.code, table.err]).toEqual([2, message]);
+  }
   expect((await runCli(["create", path, "--from", from, "--no-columns"])).code).toBe(0);
 });
 

@@ -256,7 +256,7 @@ export function checkNames(names: readonly string[], paths: readonly string[] = 
       "BAD_ARGUMENT",
       isPlain
         ? `there are two columns "${name}"`
-        : `"${name}" cannot name a column: bcolz takes letters, digits and underscores, a letter first`,
+        : `"${name}" cannot name a column: bcolz takes letters, digits and underscores, a letter first; rename it`,
       defined({ path: paths[i], field: "names", found: name }),
     );
   }
