@@ -41,6 +41,8 @@ export interface VerifyBatch<T> {
   readonly context: Context;
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
+  /** Called with the path of each packed file of a folder, which is not opened. */
+  onPacked?(path: string): void;
   /** Lines of an earlier run, by path; undefined if no record is written. */
   readonly kept: ReadonlyMap<string, JsonObject> | undefined;
   /** Verifies an archive. `alone`: no other is under way, and this one may show its own progress. */
@@ -140,7 +142,11 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
   const isOne = paths.length === 1 && !(await isFolder(paths[0] ?? ""));
   for (const path of paths) {
     let seen = false;
-    for await (const named of archivesUnder(path, { signal: context.signal, allow: batch.allow })) {
+    for await (const named of archivesUnder(path, {
+      signal: context.signal,
+      allow: batch.allow,
+      onPacked: (file) => batch.onPacked?.(file),
+    })) {
       seen ||= named.path === path;
       if (named.unfinished !== undefined) {
         yield { path: named.path, unfinished: named.unfinished };

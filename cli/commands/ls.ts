@@ -10,6 +10,7 @@ import {
   archivesUnder,
   isUnfollowed,
   type NamedArchive,
+  notePacked,
   realPathOf,
   unfinishedJson,
   unfinishedText,
@@ -60,7 +61,13 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const shut = { found: 0, failed: 0 };
   let isFirst = true;
   const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
-  const opening = { signal: context.signal, allow: options.allow, measureText: false };
+  const packed: string[] = [];
+  const opening = {
+    signal: context.signal,
+    allow: options.allow,
+    measureText: false,
+    onPacked: (file: string) => void packed.push(file),
+  };
   // Lines on a terminal show how far it is.
   const bar =
     isText && context.out.isTerminal ? undefined : startProgress(context.io, "ls", { unit: "archives" });
@@ -101,6 +108,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   await array?.end();
   if (totals !== undefined && options.json === true) await context.json(totals.toJson());
   else for (const line of totals?.lines(context.out.columns) ?? []) await context.out.line(line);
+  await notePacked(packed, context);
   if (shut.failed === 0 || shut.found === 1) return;
   await context.out.flush();
   const names = `"superchunk verify ${quoted(path)} --only-damaged"`;

@@ -38,6 +38,7 @@ import { behindMetadata, behindText, closing, mayBeReferences } from "../input/o
 import {
   isUnfollowed,
   type NamedArchive,
+  notePacked,
   unfinishedJson,
   unfinishedText,
   unfollowedText,
@@ -125,11 +126,13 @@ Examples:
         options.report === undefined ? undefined : await openRecord(options.report, options.resume === true);
       const jobs = options.jobs ?? JOBS;
       const away = verifyAway(jobs);
+      const packed: string[] = [];
       const batch = runBatch<Outcome>({
         paths,
         jobs,
         context,
         allow: options.allow,
+        onPacked: (path) => packed.push(path),
         kept: record?.kept,
         verify: async (named, alone) =>
           withAdvice(await verifyOne(named, alone, away, context), alone, context),
@@ -152,6 +155,7 @@ Examples:
         await record?.close();
       }
       await conclude(totals, options, context);
+      if (options.quiet !== true) await notePacked(packed, context);
     });
 }
 

@@ -16,6 +16,7 @@ import {
 } from "../../src/index.ts";
 import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
+import type { Context } from "../context.ts";
 import { quoted } from "../values/cell-text.ts";
 import { type FoundAtPath, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isAddress, isBucketAddress } from "./units.ts";
@@ -43,7 +44,10 @@ export interface NamedArchive {
  */
 export async function* archivesUnder(
   path: string,
-  options: OpenAnyOptions & { readonly signal: AbortSignal },
+  {
+    onPacked: tell,
+    ...options
+  }: OpenAnyOptions & { readonly signal: AbortSignal; readonly onPacked?: (path: string) => void },
 ): AsyncIterable<NamedArchive> {
   const { signal, measureText } = options;
   if (isBucketAddress(path)) {
@@ -64,7 +68,12 @@ export async function* archivesUnder(
     const onUnfinished = (conversion: UnfinishedConversion): void => {
       if (conversion.path !== "") waiting.push(unfinished(join(path, conversion.path), conversion));
     };
-    for await (const found of findReadables(store, "", { signal, measureText, onUnfinished })) {
+    const packed: string[] = [];
+    const onPacked = (key: string): void => {
+      packed.push(join(path, key));
+      tell?.(join(path, key));
+    };
+    for await (const found of findReadables(store, "", { signal, measureText, onUnfinished, onPacked })) {
       count += waiting.length;
       yield* waiting.splice(0);
       if (own?.begun.some((node) => isWithin(found.path, node)) === true) continue;
@@ -80,7 +89,7 @@ export async function* archivesUnder(
       const isPlain = found.array === undefined && found.group === undefined && found.error === undefined;
       yield isPlain ? { ...named, inFolder: { root: path, key: found.path } } : named;
     }
-    if (count + waiting.length === 0) throw noArchive(path);
+    if (count + waiting.length === 0) throw noArchive(path, packed);
     yield* waiting;
   } finally {
     await store.close();
@@ -200,6 +209,20 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
   }
 }
 
+/** Says in one line which packed files of a folder were not opened. */
+function packedText(paths: readonly string[]): string {
+  const more = paths.length > 5 ? `, … (${paths.length} in all)` : "";
+  const [files, them] = paths.length === 1 ? ["a packed file", "it"] : ["packed files", "them"];
+  return `not opened: ${files}, which may hold archives: ${paths.slice(0, 5).join(", ")}${more}; unpack ${them} first`;
+}
+
+/** Prints that line, if there are such files, after what was printed so far. */
+export async function notePacked(paths: readonly string[], context: Context): Promise<void> {
+  if (paths.length === 0) return;
+  await context.out.flush();
+  context.message(packedText(paths));
+}
+
 /** A node of an older transformer's hierarchy, which is not a folder. Throws `NOT_FOUND` if there is none. */
 async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   for await (const named of archiveOrNodes(address, opening)) {
@@ -222,12 +245,12 @@ function nameFound(
   return { path, group, open: ({ columns }) => group.arrays({ skipUnreadable: columns !== undefined }) };
 }
 
-function noArchive(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "NOT_FOUND",
-    "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, Zarr, Blosc2 and HDF5",
-    { path },
-  );
+function noArchive(path: string, packed: readonly string[] = []): SuperchunkError {
+  const known =
+    packed.length > 0
+      ? packedText(packed)
+      : "superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, Zarr, Blosc2 and HDF5";
+  return new SuperchunkError("NOT_FOUND", `no archive in this folder or below; ${known}`, { path });
 }
 
 /**

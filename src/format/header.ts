@@ -265,8 +265,21 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
-/** Endings of packed files. */
-const PACKED = /\.(?:zip|npz|t?gz|tar|bz2|xz|zst)$/i;
+/** Endings of packed files, and the commands that unpack them. */
+const PACKED: readonly (readonly [ending: RegExp, command: string])[] = [
+  [/\.(?:tar|t(?:ar\.)?(?:gz|bz2|xz|zst))$/i, "tar -xf"],
+  [/\.(?:zip|npz)$/i, "unzip"],
+  [/\.gz$/i, "gunzip"],
+  [/\.bz2$/i, "bunzip2"],
+  [/\.xz$/i, "unxz"],
+  [/\.zst$/i, "unzstd"],
+  [/\.7z$/i, "7z x"],
+];
+
+/** The command that unpacks a file of this name; undefined if the name is not that of a packed file. */
+export function unpackerOf(name: string): string | undefined {
+  return PACKED.find(([ending]) => ending.test(name))?.[1];
+}
 
 /**
  * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
@@ -279,8 +292,16 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
   try {
     checkMagic(bytes, name);
   } catch (error) {
-    if (!isSuperchunkError(error, "BAD_MAGIC") || CLAIMED.test(name)) throw error;
+    if (!isSuperchunkError(error, "BAD_MAGIC")) throw error;
     const starts = (start: readonly number[] = [-1]): boolean => start.every((byte, i) => bytes[i] === byte);
+    if (CLAIMED.test(name)) {
+      if (!starts([0x1f, 0x8b])) throw error;
+      throw new SuperchunkError(
+        error.code,
+        "it is packed by gzip: unpack it first, with gunzip",
+        error.details,
+      );
+    }
     const other = READ_ONLY.find(({ start }) => starts(start))?.name;
     const rows = ROW_FILES.find(({ start, ending }) => ending.test(name) || starts(start))?.name;
     const reason =
@@ -288,8 +309,8 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
         ? `it is ${other}, which superchunk does not change: convert it, and change the copy`
         : rows !== undefined
           ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes one from its rows, and append adds them to one`
-          : PACKED.test(name)
-            ? "it is packed (zip, …): unpack it"
+          : unpackerOf(name) !== undefined
+            ? `it is a packed file: unpack it first, with ${unpackerOf(name)}`
             : HDF5_NAMES.test(name)
               ? `it has the name of an HDF5 file, and starts with ${error.details.found}, not with 89 48 44 46: it is not the first of several files that hold one (of the family or split driver), or it is damaged`
               : `superchunk does not recognise it: it starts with ${error.details.found}, not with "blpk"`;

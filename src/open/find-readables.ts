@@ -3,6 +3,7 @@
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { FindOptions } from "../archive/open/discover.ts";
 import { isSuperchunkError } from "../errors.ts";
+import { unpackerOf } from "../format/header.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -25,7 +26,10 @@ export interface FoundReadable {
 /** Options of `findReadables`. */
 export type FindReadablesOptions = OpenOptions &
   Pick<FindOptions, "onUnfinished"> &
-  Pick<OpenZarrOptions, "measureText">;
+  Pick<OpenZarrOptions, "measureText"> & {
+    /** Called with the key of each packed file (`.zip`, `.tar.gz` …). It may hold archives, but is not opened. */
+    readonly onPacked?: ((key: string) => void) | undefined;
+  };
 
 /** Implements the exported `findReadables`. */
 export async function* findReadables(
@@ -38,9 +42,12 @@ export async function* findReadables(
     return;
   }
   const store = source;
-  const { signal, measureText } = options;
+  const { signal, measureText, onPacked } = options;
+  const onFile = (key: string): void => {
+    if (unpackerOf(key) !== undefined) onPacked?.(key);
+  };
   const { findArchives, isZarrFolder } = await import("../archive/open/discover.ts");
-  for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
+  for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder, onFile })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
     else yield* walkNodes(found.path, () => openFound(store, found.path, { signal, measureText }));

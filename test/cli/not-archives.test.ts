@@ -125,3 +125,22 @@ describe("a part of an archive", () => {
     );
   });
 });
+
+describe("packed files in a folder", () => {
+  it("are named by ls and verify with what to do, because archives may be in them", async () => {
+    await runCli(["create", join(folder, "a"), "--dtype", "<i4", "--shape", "10"]);
+    for (const name of ["old.tar.gz", "b.blp.gz"]) writeFileSync(join(folder, name), "\u001f\u008b");
+    const note = `not opened: packed files, which may hold archives: ${join(folder, "b.blp.gz")}, ${join(folder, "old.tar.gz")}; unpack them first`;
+    for (const command of ["ls", "verify"]) {
+      const { code, err } = await runCli([command, folder]);
+      expect([code, err]).toEqual([0, expect.stringContaining(note) as string]);
+    }
+    expect((await runCli(["verify", folder, "--quiet"])).err).toBe("");
+    rmSync(join(folder, "a"), { recursive: true });
+    const none = await runCli(["ls", folder]);
+    expect([none.code, none.err]).toEqual([1, expect.stringContaining(`or below; ${note}`) as string]);
+    expect((await runCli(["info", join(folder, "old.tar.gz")])).err).toContain(
+      "unpack it first, with tar -xf",
+    );
+  });
+});

@@ -95,7 +95,12 @@ describe("detection", () => {
     }
     const error = errorOf(() => detectFile(utf8("PK\u0003\u0004"), "a.zip", 4));
     expect(error.code).toBe("UNSUPPORTED");
-    expect(error.message).toMatch(/^a\.zip: it is packed .*: unpack it/);
+    expect(error.message).toBe("a.zip: it is a packed file: unpack it first, with unzip");
+    const gzip = errorOf(() => detectFile(hex("1f 8b 08 08"), "a.blp", 4));
+    expect([gzip.code, gzip.message]).toEqual([
+      "BAD_MAGIC",
+      "a.blp: it is packed by gzip: unpack it first, with gunzip",
+    ]);
     const text = errorOf(() => detectFile(utf8("text"), "a.txt", 4));
     expect(text.message).toMatch(
       /^a\.txt: superchunk does not recognise it: it starts with 74 65 78 74, not/,

@@ -54,7 +54,7 @@ export async function surveyArchive(
   if (parts.size === 0) throw await explainNoArchive(store, path, undefined, options);
   throw new SuperchunkError(
     "UNSUPPORTED",
-    'the folder is not an archive, nor what is left of one; "superchunk ls" lists the archives inside a folder',
+    'the folder is not an archive, nor what is left of one; "superchunk ls" lists the archives inside a folder, and "superchunk plan --for repair" saves what is intact of all of them',
     { path: store.describe(path) },
   );
 }
