@@ -1,7 +1,6 @@
 /** `convert`, `planConversion` and `repairArray` for paths and addresses. */
 import { rmdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Archive } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
@@ -20,6 +19,7 @@ import {
   assertNamesDiffer,
   closing,
   findMembership,
+  givenPath,
   isAddress,
   isBucketAddress,
   type Location,
@@ -28,7 +28,6 @@ import {
   type Membership,
   nameOf,
   realLocation,
-  refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";
 import { open, placeOpener } from "./open.ts";
@@ -62,20 +61,21 @@ export async function convert(
   options: ConvertPathOptions = {},
 ): Promise<ConvertResult> {
   checkOptions(options, OPTIONS);
-  return closing(await findSources(sources, destination, options), ({ source }) => {
-    const target = locateDestination(destination, options);
+  const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
+  return closing(await findSources(from, to, options), ({ source }) => {
+    const target = locateDestination(to, options);
     return closing(target.store, async () => {
-      const above = await membershipOf(destination, options);
+      const above = await membershipOf(to, options);
       const placed = { ...target, isInGroup: above !== undefined };
       const encoder = options.encoder ?? encoderOf(options);
       // Helper threads do not know which places may be read, and only convert.
       const isPlaced = options.allow !== undefined || options.openPlace !== undefined;
       const isAlone = "kind" in source || isPlaced || options.verifyOnly === true;
-      const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
+      const helpers = isAlone ? undefined : helpersFor(from, to, options);
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
       const folder = target.store.describe(target.path);
-      const isNew = !isBucketAddress(destination) && statIfThere(folder) === undefined;
+      const isNew = !isBucketAddress(to) && statIfThere(folder) === undefined;
       return convertIn(source, placed, settings, helpers, above?.join).finally(async () => {
         await helpers?.end();
         // If nothing was converted, the new folder is empty; one with entries is not removed.
@@ -92,11 +92,12 @@ export async function* planConversion(
   options: ConvertPathOptions = {},
 ): AsyncGenerator<PlanEntry> {
   checkOptions(options, OPTIONS);
-  const { source, close } = await findSources(sources, destination, options);
+  const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
+  const { source, close } = await findSources(from, to, options);
   try {
-    const { path, store } = locateDestination(destination, options);
+    const { path, store } = locateDestination(to, options);
     await store.close?.();
-    const above = await membershipOf(destination, options);
+    const above = await membershipOf(to, options);
     const settings = { ...options, openPlace: options.openPlace ?? placeOpener(options) };
     let missing = above?.missing ?? [];
     for await (const entry of planIn(source, { path, isInGroup: above !== undefined }, settings)) {
@@ -120,8 +121,7 @@ export async function membershipOf(
 ): Promise<Membership | undefined> {
   if (to !== "zarr") return undefined;
   if (isBucketAddress(destination)) return findMembership(destination, { signal });
-  const path = /^file:/i.test(destination) ? fileURLToPath(destination) : destination;
-  return findMembership(await realLocation(path), { signal });
+  return findMembership(await realLocation(givenPath(destination)), { signal });
 }
 
 /** The opened sources, and their release. */
@@ -138,7 +138,6 @@ export async function findSources(
 ): Promise<FoundSources> {
   const paths = [sources].flat();
   if (paths.length === 0) throw badArgument("the list of sources", "empty", "at least one path");
-  for (const path of [...paths, destination]) refuseEmptyPath(path);
   for (const path of paths) refuseOverlapping(await realLocation(path), await realLocation(destination));
   if (options.concat === true) return openInOrder(paths, options);
   const [only] = paths;
@@ -234,16 +233,18 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
  * up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
-  const { into, breakLock, allow, ...rest } = options;
+  const { into: target, breakLock, allow, ...rest } = options;
+  const at = givenPath(path);
+  const into = target === undefined ? undefined : givenPath(target);
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
-  const { store, path: key } = isHere && isBucketAddress(path) ? locateTarget(path) : await locate(path);
+  const { store, path: key } = isHere && isBucketAddress(at) ? locateTarget(at) : await locate(at);
   return closing(store, async () => {
     const isFile = key !== "";
-    const target = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
-    const lock = isBucketAddress(into ?? path)
+    const dst = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
+    const lock = isBucketAddress(into ?? at)
       ? undefined
-      : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
+      : (): Promise<FileLock> => acquireLock(join(resolve(into ?? at), "meta", "lock"), { breakLock });
     try {
       return await orWithoutFolders(lock === undefined || isFile ? undefined : into, () =>
         repairIn(store, key, {
@@ -251,11 +252,11 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
           breakLock,
           openPlace: options.openPlace ?? placeOpener({ allow }),
           ...(lock === undefined || isFile ? {} : { lock }),
-          ...(target === undefined ? {} : { into: target }),
+          ...(dst === undefined ? {} : { into: dst }),
         }),
       );
     } finally {
-      await target?.store.close?.();
+      await dst?.store.close?.();
     }
   });
 }

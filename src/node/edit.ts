@@ -25,9 +25,9 @@ import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   addressOf,
   closeOnFailure,
+  givenPath,
   isBucketAddress,
   locateTarget,
-  refuseEmptyPath,
   refuseInside,
   type WritableLocation,
 } from "./locate.ts";
@@ -69,8 +69,8 @@ export function edit(
   options: EditPathOptions & { readonly format: "zarr" },
 ): Promise<ZarrEdit | ZarrGroupEdit>;
 export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
-export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
-  refuseEmptyPath(path);
+export async function edit(given: string, options: EditPathOptions = {}): Promise<Editable> {
+  const path = givenPath(given);
   checkOptions(options, OPTIONS);
   const location = locateEdited(path);
   const edited = await closeOnFailure(
@@ -96,8 +96,8 @@ export function create(
   options: CreatePathOptions & { readonly format: "zarr"; readonly kind?: "array" | undefined },
 ): Promise<ZarrEdit>;
 export function create(path: string, options: CreatePathOptions): Promise<Editable>;
-export async function create(path: string, options: CreatePathOptions = {}): Promise<Editable> {
-  refuseEmptyPath(path);
+export async function create(given: string, options: CreatePathOptions = {}): Promise<Editable> {
+  const path = givenPath(given);
   checkOptions(options, OPTIONS);
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isBucketAddress(path);

@@ -53,13 +53,13 @@ export async function locate(location: string): Promise<Location> {
     return { store: withCoalescing(bucketStore(address, folder)), path };
   }
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
-  return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
+  return locatePath(resolve(givenPath(location)), location);
 }
 
 /** A set of references, and its folder, which has the file of containers too, even if the set is itself a folder. */
 export async function locateBeside(location: string): Promise<Location> {
   if (isRemote(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
-  const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
+  const full = resolve(givenPath(location));
   const set = fileAbove(full) ?? setAbove(full) ?? full;
   return besideOf(set, full);
 }
@@ -73,7 +73,7 @@ function besideOf(file: string, path: string): Location {
 export function setAbove(path: string): string | undefined {
   if (isRemote(path)) return undefined;
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
-  const full = resolve(/^file:/i.test(path) ? fileURLToPath(path) : path);
+  const full = resolve(givenPath(path));
   for (let folder = full; ; folder = dirname(folder)) {
     // A group of Zarr v2 has this document too, but also its own.
     if (has(folder, ".zmetadata"))
@@ -273,6 +273,18 @@ export function refuseEmptyPath(location: unknown): void {
   });
 }
 
+/** A path or an address as text; of a `file:` address, its path, because a lock and a link are looked for there. Throws `BAD_ARGUMENT`. */
+export function givenPath(location: string | URL): string {
+  refuseEmptyPath(location);
+  const text = String(location);
+  if (!/^file:\/\//i.test(text)) return text;
+  try {
+    return fileURLToPath(text);
+  } catch {
+    throw badArgument("the path", text, "file:/// and an absolute path");
+  }
+}
+
 /** Refuses a file name that cannot be a key. Throws `BAD_ARGUMENT`. */
 function refuseName(name: string, location: string): void {
   if (isPlainPath(name)) return;
@@ -291,7 +303,7 @@ function localPath(location: string): string {
       path: location,
     });
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
-  return resolve(scheme === "file" ? fileURLToPath(location) : location);
+  return resolve(givenPath(location));
 }
 
 /** What stands before `://` of an address, in lower case; undefined for a path. Throws `BAD_ARGUMENT` for an empty one. */

@@ -27,7 +27,8 @@ import { verifyLinkAt } from "./dual/link.ts";
 import {
   assertNamesDiffer,
   closing,
-  isAddress,
+  givenPath,
+  isRemote,
   locate,
   locateTarget,
   nameOf,
@@ -151,7 +152,7 @@ function allowedInPlan(place: string): string {
 
 /** An address, or an absolute path. */
 export function absolute(path: string): string {
-  return path === "" || isAddress(path) ? path : resolve(path);
+  return path === "" || isRemote(path) ? path : resolve(givenPath(path));
 }
 
 /** Before sources are examined: throws `BAD_ARGUMENT` for an output that would spoil the result, and `CONFLICT` if something is there. */

@@ -1,4 +1,5 @@
 /** The options of the functions that take a path: each function knows every option of its type. */
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { type ConvertPathOptions, convert } from "../../src/node/convert.ts";
 import { type CreatePathOptions, create, type EditPathOptions, edit } from "../../src/node/edit.ts";
@@ -177,4 +178,19 @@ test("an address that lost a slash is not taken for a folder", async () => {
       });
   }
   await expect(open("./s3:/bucket/prices")).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("a file: address is the path that it names: its lock keeps out who gives the path", async () => {
+  const path = `${temporaryFolder()}/with space`;
+  const address = pathToFileURL(path);
+  const first = await create(address.href, { dtype: "<i4", data: [1] });
+  await expect(edit(path)).rejects.toMatchObject({ code: "CONFLICT" });
+  await first.close();
+  const again = await edit(address as never);
+  await expect(edit(path)).rejects.toMatchObject({ code: "CONFLICT" });
+  await again.close();
+  await convert(address.href, `${address.href}.zarr`);
+  expect((await (await openArray(`${path}.zarr`)).get()).data).toEqual(Int32Array.of(1));
+  const message = expect.stringContaining("expected file:/// and an absolute path") as string;
+  await expect(edit("file://host/a%2Fb")).rejects.toMatchObject({ code: "BAD_ARGUMENT", message });
 });

@@ -15,7 +15,7 @@ import type { StoredPlace } from "../../places/declared.ts";
 import { isFolder } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
-import { closing, isRemote, locate, refuseEmptyPath } from "../locate.ts";
+import { closing, givenPath, isRemote, locate } from "../locate.ts";
 import { dualFiles, SteadyStore } from "./files.ts";
 
 /** Options of {@link link}. */
@@ -39,10 +39,11 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
-  const live = await liveAt(path, destination, options);
+  const place = givenPath(path);
+  const live = await liveAt(place, destination, options);
   if (live === undefined)
-    return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
-  return live.isLive ? live.room.renewLive(path, options) : live.room.beginLiveAt(path, options);
+    return atPath(place, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+  return live.isLive ? live.room.renewLive(place, options) : live.room.beginLiveAt(place, options);
 }
 
 /** Returns what {@link link} would do. Writes nothing. */
@@ -51,10 +52,11 @@ export async function planLinkAt(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
-  const live = await liveAt(path, destination, options);
+  const place = givenPath(path);
+  const live = await liveAt(place, destination, options);
   if (live === undefined)
-    return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
-  return live.isLive ? live.room.planRenewal(path, options) : live.room.planLiveAt(path, options);
+    return atPath(place, destination, options, false, (archive, site) => planLink(archive, site, options));
+  return live.isLive ? live.room.planRenewal(place, options) : live.room.planLiveAt(place, options);
 }
 
 /**
@@ -196,9 +198,10 @@ function isZarrDocument(found: unknown): boolean {
  * @throws NOT_FOUND if nothing is linked; CONFLICT if a data file has other names; READ_ONLY, IO; BAD_FIELD if the record is damaged
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
-  refuseAddress(path);
-  if (await isLiveAt(path)) return (await loadLive()).endLiveAt(path, options);
-  return atSite(path, async (site) => {
+  const place = givenPath(path);
+  refuseAddress(place);
+  if (await isLiveAt(place)) return (await loadLive()).endLiveAt(place, options);
+  return atSite(place, async (site) => {
     const record = await readLinkRecord(site.target, options.signal);
     const lock = await lockFolder(site.source.describe(""), record?.archive ?? "", options);
     return closing({ close: async () => lock?.release() }, async () => {
@@ -214,9 +217,10 @@ export async function verifyLinkAt(
   path: string,
   options: LinkPathOptions = {},
 ): Promise<readonly Finding[] | undefined> {
-  if (!isFolder(path)) return undefined;
-  if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadLive()).verifyLiveAt(path, options);
-  return atSite(path, (site) => verifyLink(site, options));
+  const place = givenPath(path);
+  if (!isFolder(place)) return undefined;
+  if (!fs.existsSync(join(place, LINK_RECORD))) return (await loadLive()).verifyLiveAt(place, options);
+  return atSite(place, (site) => verifyLink(site, options));
 }
 
 /** The code that writes arrays is loaded only for live arrays. */
@@ -226,7 +230,6 @@ function loadLive(): Promise<typeof import("./live.ts")> {
 
 /** Lets `use` work with the Zarr array at a path and the files that it was made of. */
 async function atSite<T>(path: string, use: (site: LinkSite) => Promise<T>): Promise<T> {
-  refuseEmptyPath(path);
   const root = resolve(path);
   if (!isFolder(root))
     throw new SuperchunkError(
