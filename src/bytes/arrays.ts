@@ -103,6 +103,8 @@ export function checkOptionNames(options: object, known: string): void {
       });
     if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
       throw badArgument(name, value, "a number of bytes");
+    if (name === "signal" && value !== undefined && typeof value?.throwIfAborted !== "function")
+      throw badArgument(name, value, "an AbortSignal");
   }
 }
 

@@ -233,9 +233,18 @@ async function createLocked(store: WritableStore, path: string, options: CreateO
   const dtype = isZarrType(options.dtype)
     ? parseDataType(options.dtype, { path, field: "dtype" })
     : givenDType(options.dtype);
+  refuseOtherRows(options.data, shape, dtype.itemSize);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
   const make = { blz: createBlz, bcolz: createBcolz, bloscpack: createBloscpack }[format];
   return make(store, path, dtype, { ...options, shape, fillValue });
+}
+
+/** Refuses first rows that are not as many as the shape has, if it has any, and if they can be counted. Throws `BAD_ARGUMENT`. */
+function refuseOtherRows(data: unknown, [rows = 0, ...rowShape]: readonly number[], itemSize: number): void {
+  const bytes = ArrayBuffer.isView(data) ? data.byteLength : undefined;
+  const found = Array.isArray(data) ? data.length : bytes && bytes / (elementsOf(rowShape) * itemSize);
+  if (rows > 0 && found !== undefined && found !== rows)
+    throw badArgument("shape[0]", rows, `${found}, the number of rows in data, or 0`);
 }
 
 /** Checked options. */
@@ -302,6 +311,7 @@ async function createNode(store: WritableStore, path: string, options: NewOption
     return edit(store, path, opening);
   }
   const { data, itemSize, fill } = zarrTypeOf(options, path);
+  refuseOtherRows(options.data, options.shape, itemSize);
   // First rows replace the length; an array without dimensions has none.
   const shape = options.data === undefined ? options.shape : options.shape.map((n, d) => (d === 0 ? 0 : n));
   const rowBytes = shape.slice(1).reduce((product, n) => product * Math.max(1, n), itemSize);

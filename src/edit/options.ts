@@ -65,8 +65,8 @@ export interface CreateOptions
   /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
   /**
-   * First rows, in any form that `append` takes, instead of a length in `shape`. The array appears with all of them; a failure, also in the
-   * middle of a stream, leaves nothing behind.
+   * First rows, in any form that `append` takes. If `shape` has a number of rows too, a list or a typed array must have as many. The array
+   * appears with all of them; a failure, also in the middle of a stream, leaves nothing behind.
    */
   readonly data?: unknown;
   /** Default value; default zero, empty, NaT. In bcolz and Bloscpack dates are zero too, 1970. */

@@ -48,9 +48,30 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   }
 }
 
+/** What dtypes are called elsewhere, such as in TypeScript. */
+const ELSEWHERE = new Map<string, string[]>([
+  ["number", ["float64", "int32"]],
+  ["float", ["float64", "float32"]],
+  ["bigint", ["int64", "uint64"]],
+  ["integer", ["int32", "int64"]],
+  ["string", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
+  ["str", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
+  ["text", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
+  ["date", ["datetime64[D]", "datetime64[ms]"]],
+  ["datetime", ["datetime64[ms]", "datetime64[ns]"]],
+  ["timestamp", ["datetime64[ms]", "datetime64[ns]"]],
+]);
+
 /** numpy's names with the same first letter, and the same number if there is one. */
 function nearTypes(found: unknown): string[] {
-  const [, first = "", digits = ""] = /^([a-z])[a-z_]*(\d*)$/.exec(String(found).toLowerCase()) ?? [];
+  const meant = ELSEWHERE.get(
+    String(found)
+      .toLowerCase()
+      .replace(/array$/, ""),
+  );
+  if (meant !== undefined) return meant;
+  const [, first = "", digits = ""] =
+    /^([a-z])[a-z_]*(\d*)(?:array)?$/.exec(String(found).toLowerCase()) ?? [];
   const names = Object.keys(NAMES).filter((name) => /^[^_]*\d$|^bool$/.test(name));
   return first === "" ? [] : names.filter((name) => name.startsWith(first) && name.endsWith(digits));
 }

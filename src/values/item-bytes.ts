@@ -110,8 +110,11 @@ function putInteger(
   }
   const number = isBig ? Number(value) : value;
   const isInteger = typeof number === "number" && Number.isSafeInteger(number);
-  if (!isInteger || number < least || number >= least + count)
-    throw unfit(value, `an integer from ${BigInt(least)} to ${BigInt(least) + BigInt(count) - 1n}`);
+  if (!isInteger || number < least || number >= least + count) {
+    const range = `an integer from ${BigInt(least)} to ${BigInt(least) + BigInt(count) - 1n}`;
+    const isInexact = size === 8 && Number.isInteger(number) && !isBig;
+    throw unfit(value, isInexact ? `${range}, as a bigint beyond 2^53, where numbers are not exact` : range);
+  }
   // The setters take the number modulo the room.
   if (size === 8) {
     view.setUint32(at + (little ? 0 : 4), number, little);
@@ -265,7 +268,14 @@ function unfit(value: unknown, expected: string): SuperchunkError {
   const shown =
     typeof value === "string"
       ? JSON.stringify(value.slice(0, 40))
-      : (isPlain ? "{...}" : Array.isArray(value) ? `[${value}]` : String(value)).slice(0, 40);
+      : (value instanceof Date
+          ? `new Date(${value.getTime()})`
+          : isPlain
+            ? "{...}"
+            : Array.isArray(value)
+              ? `[${value}]`
+              : String(value)
+        ).slice(0, 40);
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `the value ${shown} does not fit the dtype: expected ${expected}`,

@@ -58,7 +58,10 @@ export function resolveSelection(
       `the selection has ${entries.length} entries for ${shape.length} ${shape.length === 1 ? "dimension" : "dimensions"}`,
       { field: "selection", expected: `at most ${shape.length}`, found: entries.length },
     );
-  return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
+  return shape.map((length, dimension) =>
+    // A missing index must not become the whole dimension: `set([rows.at(9)], 0)` would change every row.
+    resolveEntry(dimension < entries.length ? (entries[dimension] as Slice) : null, length, dimension),
+  );
 }
 
 const SLICE_MEMBERS: ReadonlySet<string> = new Set(["start", "stop", "step"]);
@@ -80,7 +83,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     throw badSelection(
       entry,
       `the entry for dimension ${dimension}`,
-      "an integer, { start, stop, step } or null",
+      `an integer, { start, stop, step } or null${Array.isArray(entry) ? "; oindex takes lists" : ""}`,
     );
   for (const member of Object.keys(entry))
     if (!SLICE_MEMBERS.has(member))

@@ -328,8 +328,9 @@ export abstract class Editable implements AsyncDisposable {
   /** Returns what {@link deleteRows} would do. Writes nothing. Throws `BAD_ARGUMENT` for rows that do not exist: nothing is guessed. */
   async planDelete(start: number, end: number): Promise<DeletePlan> {
     const [rows = 0, ...rowShape] = this.shape;
-    const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
-    if (!areWhole || start < 0 || end < start || end > rows)
+    for (const [name, row] of Object.entries({ start, end }))
+      if (!Number.isSafeInteger(row)) throw badArgument(name, row, "a row number, as in deleteRows(5, 10)");
+    if (start < 0 || end < start || end > rows)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,

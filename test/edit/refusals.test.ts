@@ -24,6 +24,13 @@ const refused: readonly (readonly [options: Record<string, unknown>, code: strin
   [{ format: "bcolz", kind: "table" }, "BAD_ARGUMENT", "a struct, with a field for each column of the table"],
   [{ format: "bloscpack", dtype: "O" }, "UNSUPPORTED", "Python objects are never written"],
   [{ fillValue: "high" }, "BAD_ARGUMENT", "high"],
+  [{ compressor: null }, "BAD_ARGUMENT", "compressor is null, expected an object"],
+  [{ dtype: "string" }, "UNSUPPORTED", "did you mean <U10 (10 characters) or |S10"],
+  [{ dtype: "bigint" }, "UNSUPPORTED", "did you mean int64 or uint64?"],
+  [{ dtype: "Float64Array" }, "UNSUPPORTED", "did you mean float64?"],
+  [{ shape: [4], data: [1, 2, 3] }, "BAD_ARGUMENT", "shape[0] is 4, expected 3, the number of rows in data"],
+  [{ shape: [9, 2], data: Int32Array.of(1, 2) }, "BAD_ARGUMENT", "shape[0] is 9, expected 1"],
+  [{ format: "zarr", shape: [4], data: [1, 2, 3] }, "BAD_ARGUMENT", "shape[0] is 4, expected 3"],
 ];
 test.each(refused)("create with %j is %s", async (options, code, message) => {
   const store = new MemoryStore();
@@ -71,6 +78,28 @@ const verbs: readonly (readonly [
     "BAD_ARGUMENT",
     "a float of 4 bytes",
   ],
+  [
+    "a typed array of another dtype",
+    {},
+    (a) => a.append(new Float32Array(1)),
+    "BAD_ARGUMENT",
+    "give a Int32Array",
+  ],
+  [
+    "an inexact number",
+    { dtype: "<i8" },
+    (a) => a.append([2 ** 53]),
+    "BAD_ARGUMENT",
+    "as a bigint beyond 2^53",
+  ],
+  [
+    "a date as a number",
+    { dtype: "<f8" },
+    (a) => a.append([new Date(5)]),
+    "BAD_ARGUMENT",
+    "the value new Date(5)",
+  ],
+  ["one bound of two", {}, (a) => a.deleteRows(0, undefined as never), "BAD_ARGUMENT", "end is undefined"],
   ["a number as text", { dtype: "<U3" }, (a) => a.append([5]), "BAD_ARGUMENT", "a string"],
   [
     "a text that is too long",

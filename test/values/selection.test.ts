@@ -74,6 +74,7 @@ describe("selections", () => {
     { selection: [slice(0, 5, -1)], field: "negative step" },
     { selection: [slice(0.5, 5)], field: "fraction as bound" },
     { selection: [0, 0], field: "too many entries" },
+    { selection: [undefined as never], field: "an index that is missing, which would mean all" },
   ])("a wrong selection is refused: $field", ({ selection }) => {
     expect(() => resolveSelection(selection, [5])).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
   });

@@ -260,3 +260,12 @@ test("attributes are set and deleted at once, and survive everything else", asyn
   await array.close();
   expect((await open(store)).attrs).toEqual({ b: "x", c: [1, { d: null }] });
 });
+
+test("the values of float16 that get returns can be appended, and are rounded as those of a list", async () => {
+  const array = await made("<f2");
+  await array.append(Float32Array.of(1.5, -0, 65504, 0.1));
+  await array.append([0.1]);
+  expect(await valuesOf(array)).toEqual([1.5, -0, 65504, 0.0999755859375, 0.0999755859375]);
+  await expect(array.append(Float32Array.of(70_000))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await array.close();
+});

@@ -44,7 +44,7 @@ export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
   for (const [name, value] of Object.entries(others))
     throw badArgument(name, value, "compressor, chunkLength, expectedLength, superchunkLength or checksum");
   const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
-  if (typeof compressor === "string" || Object.keys(unknown).length > 0)
+  if (compressor === null || typeof compressor === "string" || Object.keys(unknown).length > 0)
     throw badArgument("compressor", JSON.stringify(compressor), "an object with cname, clevel or shuffle");
   for (const [name, rows] of Object.entries({ chunkLength, superchunkLength }))
     if (rows !== undefined) count(name, rows, 1);

@@ -5,6 +5,7 @@
 
 import { at, elementsOf, IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
 import type { DType } from "../../format/types.ts";
 import { copyItems, repeatItem } from "../../values/copy-items.ts";
 import { putRow } from "../../values/item-bytes.ts";
@@ -12,10 +13,10 @@ import { stridesOf } from "../../values/selection.ts";
 import { ComplexArray, fieldSize, swapBytes, type TypedValues } from "../../values/values.ts";
 
 /**
- * Rows. A typed array of the dtype's kind and size holds values; `Uint8Array` and `ArrayBuffer` hold items as stored. A list or an iterable
- * holds rows (values, nested lists for rows with dimensions) or parts in any of these forms; raw parts may end inside a row. Bytes are
- * always items as stored, even if the dtype's values are bytes. Rows of a struct are objects with its fields, or lists of them; a plain
- * object `{ name: rows }` gives them by column.
+ * Rows. A typed array of the dtype's kind and size (for float16 also a `Float32Array`) holds values; `Uint8Array` and `ArrayBuffer` hold
+ * items as stored. A list or an iterable holds rows (values, nested lists for rows with dimensions) or parts in any of these forms; raw
+ * parts may end inside a row. Bytes are always items as stored, even if the dtype's values are bytes. Rows of a struct are objects with its
+ * fields, or lists of them; a plain object `{ name: rows }` gives them by column.
  */
 export type RowSource =
   | TypedValues
@@ -209,13 +210,18 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
   if (view instanceof Uint8Array || view instanceof DataView || view instanceof Uint8ClampedArray)
     return bytes;
+  if (dtype.kind === "float" && dtype.itemSize === 2 && view instanceof Float32Array)
+    return halves(view, dtype);
   const width = widthFor(view, dtype);
-  if (width === undefined)
+  if (width === undefined) {
+    const type = formatDType(dtype);
+    const own = typedArrayOf(dtype);
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `values of ${view.constructor.name} are not of the array's dtype (${dtype.kind}, ${dtype.itemSize} bytes); give the matching typed array, raw bytes, or a list of values`,
+      `a ${view.constructor.name} does not match the dtype ${typeof type === "string" ? type : "of a struct"}; give ${own === undefined ? "" : `a ${own}Array, `}a list of values, or raw bytes as a Uint8Array`,
       { field: "source", expected: dtype.kind, found: view.constructor.name },
     );
+  }
   const isLittle = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
   if (width === 1 || isLittle === IS_LITTLE_ENDIAN) return bytes;
   const swapped = bytes.slice();
@@ -225,27 +231,28 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
 
 /** Bytes of each number of the view if the dtype matches, else undefined. */
 function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
-  const name = view.constructor.name.replace(/Array$/, "");
-  switch (dtype.kind) {
-    case "bool":
-      return name === "Int8" ? 1 : undefined;
-    case "int":
-    case "datetime":
-    case "timedelta":
-      return name === (dtype.itemSize === 8 ? "BigInt64" : `Int${dtype.itemSize * 8}`)
-        ? dtype.itemSize
-        : undefined;
-    case "uint":
-      return name === (dtype.itemSize === 8 ? "BigUint64" : `Uint${dtype.itemSize * 8}`)
-        ? dtype.itemSize
-        : undefined;
-    case "float":
-      return name === `Float${dtype.itemSize * 8}` ? dtype.itemSize : undefined;
-    case "complex":
-      return name === `Float${dtype.itemSize * 4}` ? dtype.itemSize / 2 : undefined;
-    default:
-      return undefined;
-  }
+  if (dtype.kind === "bool") return view instanceof Int8Array ? 1 : undefined;
+  if (view.constructor.name !== `${typedArrayOf(dtype)}Array`) return undefined;
+  return dtype.kind === "complex" ? dtype.itemSize / 2 : dtype.itemSize;
+}
+
+/** Start of the name of the typed array that holds values of the dtype; undefined if none does. */
+function typedArrayOf({ kind, itemSize }: DType): string | undefined {
+  const bits = itemSize * 8;
+  if (kind === "int" || kind === "datetime" || kind === "timedelta")
+    return bits === 64 ? "BigInt64" : `Int${bits}`;
+  if (kind === "uint") return bits === 64 ? "BigUint64" : `Uint${bits}`;
+  if (kind === "complex") return `Float${bits / 2}`;
+  return kind === "float" ? `Float${bits}` : undefined;
+}
+
+/** The values that `get` returns for a float16, as items. */
+function halves(values: Float32Array, dtype: DType): Uint8Array {
+  const items = new DataView(new ArrayBuffer(values.length * 2));
+  values.forEach((value, i) => {
+    putRow(items, i * 2, dtype, [], value);
+  });
+  return new Uint8Array(items.buffer);
 }
 
 // Changes the shape of rows: removes what is cut off, and fills what is added with one value. Must not know where rows are stored.
