@@ -161,7 +161,10 @@ describe("LZ matches of every distance and length are decoded", () => {
     Array.from({ length: 40 }, (_, i) => i + 1),
     14,
   );
-  const lengths = Array.from({ length: 60 }, (_, i) => i + 4);
+  const lengths = sample(
+    Array.from({ length: 60 }, (_, i) => i + 4),
+    24,
+  );
   const cases = distances.flatMap((distance) => lengths.map((length) => [distance, length] as const));
 
   test("lz4", () => {

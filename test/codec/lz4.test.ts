@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { decodeRangeSync, decodeSync } from "../../src/codec/index.ts";
 import type { SuperchunkError } from "../../src/errors.ts";
+import { sweep } from "../scope.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 
 /** The block format's specification, one byte at a time: the decoded bytes, or the kernel's error. */
@@ -94,18 +95,18 @@ function expected(decoded: number[] | number, nbytes: number): number[] | number
 test("sequences of all lengths and distances decode as the format specifies", () => {
   const draw = makeDraw(1);
   let streams = 0;
-  for (let i = 0; i < 2500; i++) {
+  for (let i = 0; i < sweep(2500, 700); i++) {
     const { stream, nbytes } = makeStream(draw);
     if (stream.length >= nbytes) continue;
     const right = decodeByTheText(stream, nbytes);
     if (String(decode(stream, nbytes)) !== String(right)) expect.fail(`stream ${i}: other bytes`);
     streams++;
   }
-  expect(streams).toBeGreaterThan(1500);
+  expect(streams).toBeGreaterThan(sweep(1500, 400));
 });
 
 test("runs of more than 1 KiB at every short distance decode as the format specifies", () => {
-  for (let distance = 1; distance <= 300; distance++) {
+  for (let distance = 1; distance <= 300; distance += distance < 40 ? 1 : sweep(1, 13)) {
     for (const match of [1019, 1020, 1021, 1100 + distance, 5000]) {
       const literals = Array.from({ length: Math.max(distance, 16) }, (_, i) => (i * i + distance) & 255);
       const nbytes = literals.length + match + 4 + 5;
@@ -120,7 +121,7 @@ test("runs of more than 1 KiB at every short distance decode as the format speci
 test("a damaged stream gives the error that a byte-by-byte reader finds", () => {
   const draw = makeDraw(2);
   const found = new Map<number, number>();
-  for (let i = 0; i < 5000; i++) {
+  for (let i = 0; i < sweep(5000, 1500); i++) {
     const { stream, nbytes } = makeStream(draw);
     const kind = draw(3);
     const at = draw(stream.length);
@@ -133,13 +134,14 @@ test("a damaged stream gives the error that a byte-by-byte reader finds", () => 
     if (String(decode(stream, room)) !== String(right)) expect.fail(`stream ${i}: not ${right}`);
     if (typeof right === "number") found.set(right, (found.get(right) ?? 0) + 1);
   }
-  for (const result of [-1, -2, -3]) expect(found.get(result), `result ${result}`).toBeGreaterThan(100);
+  for (const result of [-1, -2, -3])
+    expect(found.get(result), `result ${result}`).toBeGreaterThan(sweep(100, 20));
 });
 
 test("part of a stream decodes to the same bytes as the whole", () => {
   const draw = makeDraw(3);
   let ranges = 0;
-  for (let i = 0; i < 2500; i++) {
+  for (let i = 0; i < sweep(2500, 700); i++) {
     const { stream, nbytes } = makeStream(draw);
     if (nbytes < 1024 || stream.length >= nbytes) continue;
     const whole = decodeByTheText(stream, nbytes) as number[];
@@ -152,7 +154,7 @@ test("part of a stream decodes to the same bytes as the whole", () => {
     );
     ranges++;
   }
-  expect(ranges).toBeGreaterThan(500);
+  expect(ranges).toBeGreaterThan(sweep(500, 120));
 });
 
 test("an empty stream is refused", () => {

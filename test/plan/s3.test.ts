@@ -112,7 +112,7 @@ it("folders, which S3 cannot rename, appear whole at their destination: conversi
 
 it.each([
   ["bcolz", { rows: 300, chunkLength: 8, shardSize: 512 }],
-  ["blz", { rows: 3000, chunkLength: 2, shardSize: 4096 }],
+  ["blz", { rows: 1300, chunkLength: 2, shardSize: 4096 }],
 ] as const)(
   "parts of one archive in %s, written twice at once, are those of one conversion on a disk",
   async (to, { rows, chunkLength, shardSize }) => {
