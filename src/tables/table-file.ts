@@ -125,7 +125,7 @@ export async function* packedRows(
         for (; row < length; row++) put(row * dtype.itemSize + field.offset, own[row]);
       } catch (error) {
         const where = lineOf === undefined ? `row ${first + row}` : `line ${lineOf(row)}`;
-        throw misfit(error, { path, where, field: field.name, found: own[row] });
+        throw misfit(error, { path, where, field: field.name, found: own[row] }, field.dtype);
       }
     }
     yield bytes;
@@ -311,12 +311,18 @@ function putterOf(
 function misfit(
   error: unknown,
   at: { readonly path: string; readonly where: string; readonly field: string; readonly found: unknown },
+  dtype: DType,
 ): unknown {
   if (!(error instanceof SuperchunkError)) return error;
   const { path, field, found: value } = at;
   const column = `column "${field}"`;
   const what = error.summary.startsWith(column) ? error.summary : `${column}: ${error.summary}`;
-  return new SuperchunkError(error.code, `${at.where}, ${what}`, {
+  // Parquet's times of twelve bytes, which Spark writes, are in ns and have all years.
+  const isFar = typeof value === "bigint" && dtype.kind === "datetime" && dtype.unit === "ns";
+  const advice = isFar
+    ? "; ns count from 1677 to 2262, and create can give the column the unit us ({dtype})"
+    : "";
+  return new SuperchunkError(error.code, `${at.where}, ${what}${advice}`, {
     path,
     field,
     found: value == null || typeof value === "object" ? String(value) : value,

@@ -307,6 +307,15 @@ test("a note counts the missing texts that become empty, and lists of nothing ar
   expect([code, err]).toEqual([1, expect.stringContaining('column "none" is of empty lists') as string]);
 });
 
+test("a time of twelve bytes beyond the years of ns is refused with the unit that holds it", async () => {
+  const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, "int96.parquet")];
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([2, expect.stringContaining('row 1, column "when"') as string]);
+  expect(err).toContain("ns count from 1677 to 2262, and create can give the column the unit us (--dtype)");
+  expect((await runCli(["create", path, "--from", from, "--dtype", '[["when","<M8[us]"]]'])).code).toBe(0);
+  expect(await columnOf(path, "when")).toEqual([0n, 253_402_300_799_000_000n]);
+});
+
 test("lines of CSV end in two ways, and quoted values keep theirs", async () => {
   const folder = temporaryFolder();
   for (const [name, first, second] of [
