@@ -20,11 +20,18 @@ import { formatPlural } from "./units.ts";
  * of damage.
  */
 export async function openRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
-  if (name === "-" && !asBytes) return openNpyRows(context.io.stdin, context, "stdin");
+  if (name === "-" && !asBytes) {
+    const { head, all } = await splitHead(context.io.stdin);
+    refuseTable(head, "stdin", SAVE);
+    return openNpyRows(all, context, "stdin");
+  }
   const input = await openInput(name, asBytes, context);
   if (input.npy !== undefined) return openNpyRows(name, context);
-  if (name !== "-" && !asBytes)
-    refuseNpy(await headOf(name), name, "but its name does not end in .npy; rename it, or give --bytes");
+  if (name !== "-" && !asBytes) {
+    const head = await headOf(name);
+    refuseNpy(head, name, "but its name does not end in .npy; rename it, or give --bytes");
+    refuseTable(head, name, "rename it");
+  }
   return input;
 }
 
@@ -80,6 +87,7 @@ export function printCarried(carrier: StreamCarrier | undefined, context: Contex
 export async function openAppendedRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name !== "-" || asBytes) return openRows(name, asBytes, context);
   const { head, all } = await splitHead(context.io.stdin);
+  refuseTable(head, "stdin", SAVE);
   return isNpy(head)
     ? openNpyRows(all, context, "stdin")
     : { name: "stdin", npy: undefined, size: undefined, pieces: () => all };
@@ -122,6 +130,24 @@ function refuseNpy(head: Uint8Array, path: string, why: string): void {
   if (!isNpy(head)) return;
   throw wrongUse("input", `it is a .npy file, ${why}`, { path, expected: "raw bytes", found: "a .npy file" });
 }
+
+/** The same for tables, whose bytes would become rows, too. CSV has no magic bytes. */
+function refuseTable(head: Uint8Array, path: string, advice: string): void {
+  const text = Buffer.from(head).toString("latin1");
+  for (const [magic, format, ending] of TABLES)
+    if (text.startsWith(magic))
+      throw wrongUse(
+        "input",
+        `it is a table in ${format}, which is read from a file whose name ends in ${ending}; ${advice}, or give --bytes`,
+        { path, expected: "rows", found: format },
+      );
+}
+
+const SAVE = "save it under such a name";
+const TABLES = [
+  ["PAR1", "Parquet", ".parquet"],
+  ["ARROW1", "Arrow", ".arrow"],
+] as const;
 
 /** The magic bytes of a `.npy` file. */
 const MAGIC = Buffer.from([0x93, ...Buffer.from("NUMPY")]);

@@ -175,6 +175,24 @@ describe("create", () => {
     expect(await valuesOf("a")).toEqual(countTo(3));
   });
 
+  it("refuses a table under another name or from stdin as rows, and takes its bytes if told to", async () => {
+    writeFileSync(at("x.npy"), npy("'|u1'", [3], Uint8Array.of(0, 1, 2)));
+    await ok(["create", at("a"), "--from", at("x.npy")]);
+    for (const magic of ["PAR1", "ARROW1"]) {
+      const table = Buffer.from(`${magic}****`);
+      writeFileSync(at("x.pq"), table);
+      const runs = [
+        await runCli(["append", at("a"), at("x.pq")]),
+        await runCli(["append", at("a"), "-"], { stdin: table }),
+        await runCli(["create", at("b"), "--from", "-"], { stdin: table }),
+      ];
+      for (const { code, err } of runs)
+        expect([code, err]).toEqual([2, expect.stringContaining("it is a table in ") as string]);
+      await ok(["append", at("a"), at("x.pq"), "--bytes"]);
+    }
+    expect(((await open(at("a"))) as ArrayArchive).shape).toEqual([3 + 8 + 10]);
+  });
+
   it("makes an empty array that rows can be appended to", async () => {
     await ok(["create", at("a"), "--dtype", "<f8"]);
     await ok(["append", at("a"), "-"], doubles(9));
