@@ -198,7 +198,11 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
           keys.push(path);
         }
       if (keys.length === 0)
-        throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", { path: store.describe(name) });
+        throw new SuperchunkError(
+          "NOT_FOUND",
+          "found no archive to join, which is a Bloscpack file, an array of superchunks, a carray or a table of these; convert Zarr to one of these first",
+          { path: store.describe(name), field: "concat" },
+        );
       for (const key of keys.sort())
         archives.push(
           await openArchiveIn(store, key, {

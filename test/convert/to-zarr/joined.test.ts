@@ -246,6 +246,14 @@ describe("superchunk convert --concat", () => {
     expect([...new Int32Array(bytes.slice().buffer)].slice(0, 6)).toEqual([8, 9, 10, 11, 0, 1]);
   });
 
+  it("says what can be joined if a source is Zarr", async () => {
+    const prices = join(folder, "in", "2023", "prices.blp");
+    const copy = join(folder, "copy.zarr");
+    expect((await runCli(["convert", prices, copy])).code).toBe(0);
+    const { code, err } = await runCli(["convert", prices, copy, join(folder, "both.zarr"), "--concat"]);
+    expect([code, err]).toEqual([1, expect.stringContaining("copy.zarr: found no archive to join")]);
+  });
+
   it("takes those of a folder in the order of their names, and plans without writing", async () => {
     const { code, out } = await runCli([
       "convert",
