@@ -177,6 +177,7 @@ export async function virtualizeListed(
             update: options.update,
             sources: () => referred,
             renew: options.overwrite,
+            columns: options.columns,
             message: options.message,
           })
         : await writeSet(plans, destination, options, {

@@ -21,6 +21,7 @@ interface Update {
   readonly padded: number;
   readonly kept: number;
   readonly snapshot: string;
+  readonly notes: readonly string[];
   readonly open: OpeningLines;
 }
 
@@ -87,6 +88,40 @@ export async function checkUpdates(
   const [older] = await askPython(python, [{ id: 0, names: ["growing"], lines: update.open.Python }]);
   const [limit, answer] = ["files of an earlier time: Python reads them", older?.values ?? older?.error];
   checks.equal(limit, answer, { growing: [[rows], sha256] });
+}
+
+/** A table without one of its columns: an update says so, and one with --overwrite removes the column, so that xarray opens the rest. */
+export async function checkColumns(
+  { checks, folder }: SuiteContext,
+  node: NodeCommand,
+  python: Environment,
+): Promise<void> {
+  const [source, target] = [join(folder, "columns"), join(folder, "columns.icechunk")];
+  const dtype = [
+    ["x", "<i8"],
+    ["y", "<i8"],
+  ] as const;
+  await using table = await createArray(source, { format: "bcolz", dtype, chunkLength: 2 });
+  await table.append([
+    [1n, 10n],
+    [2n, 20n],
+    [3n, 30n],
+  ]);
+  await table.flush();
+  await virtualize(node, folder, [source, target]);
+  await table.deleteColumn("y");
+  await table.append([[4n]]);
+  await table.flush();
+  const noted = await virtualize(node, folder, [source, target, "--update"]);
+  const label = "a column that is gone";
+  if (typeof noted === "string") return checks.fail(label, noted);
+  checks.equal(`${label}: the update says so`, noted.notes.length, 1);
+  const removed = await virtualize(node, folder, [source, target, "--update", "--overwrite"]);
+  if (typeof removed === "string") return checks.fail(label, removed);
+  const values = new Uint8Array(BigInt64Array.of(1n, 2n, 3n, 4n).buffer);
+  const [read] = await askPython(python, [{ id: 0, names: ["x"], lines: removed.open.Python }]);
+  const wanted = { x: [[4], createHash("sha256").update(values).digest("hex")] };
+  checks.equal(`${label}: Python reads the others`, read?.values ?? read?.error, wanted);
 }
 
 async function virtualize(

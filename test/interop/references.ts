@@ -24,7 +24,7 @@ import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { type Answer, askJavaScript, askPython, linesIn, makeLong } from "./references-answers.ts";
 import { checkIcechunkInS3 } from "./references-s3.ts";
 import { checkKerchunkInS3 } from "./references-s3-kerchunk.ts";
-import { checkUpdates } from "./references-update.ts";
+import { checkColumns, checkUpdates } from "./references-update.ts";
 import { checkKerchunkOverHttp } from "./references-web.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
@@ -101,6 +101,7 @@ export const references: Suite = {
     if ("absent" in node) return;
     await checkIcechunkAlone(context, node, jobs);
     await checkUpdates(context, node, python);
+    await checkColumns(context, node, python);
     await checkIcechunkInS3(context, node, python);
   },
 };

@@ -1,7 +1,9 @@
 /** Writes references to archives into an Icechunk repository, as one commit, and reads samples back. */
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
-import type { JsonObject } from "../../format/types.ts";
+import { objectOf } from "../../format/json.ts";
+import { keepFloats } from "../../format/json-float.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { type Container, Containers } from "../../references/containers/containers.ts";
 import type { ReferredSource } from "../../references/containers/guard.ts";
 import {
@@ -34,6 +36,8 @@ export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings,
   readonly update?: boolean | undefined;
   /** With `update`: also replaces references to chunks of known archives whose files were changed (default false). */
   readonly renew?: boolean | undefined;
+  /** The columns of tables, if not all of them are referred to. */
+  readonly columns?: readonly string[] | undefined;
   /** Returns the sources of the references, once all are written. */
   readonly sources?: (() => readonly ReferredSource[]) | undefined;
   /** Commit message. */
@@ -68,10 +72,10 @@ export async function writeIcechunk(
   });
   try {
     const set = new ReferenceSet(plans, containers);
-    const writer = writeReferences(draft, location, options.renew === true);
+    const writer = writeReferences(draft, location, options.renew === true, options.columns !== undefined);
     const firstOf = (array: ReferencedArray): Promise<number> => writer.firstOf(array);
     for await (const item of set.items({ firstOf, onFailure: options.onFailure })) {
-      if (item.kind === "group") await writer.putDocument(item.node, item.document);
+      if (item.kind === "group") await writer.putGroup(item.node, item.document);
       else if (item.kind === "array") await writer.begin(item.array, item.first);
       else if (item.kind === "virtual" || item.kind === "native") await writer.add(item);
     }
@@ -97,7 +101,7 @@ export async function writeIcechunk(
     await draft.publish(snapshot);
     await draft.end();
     const result = set.result();
-    const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
+    const notes = [...result.notes, ...writer.notes, ...(closed === undefined ? [] : [notReadBack(closed)])];
     return { ...result, notes, containers, sampled, snapshot, kept: writer.kept() };
   } catch (error) {
     // The first error matters, not a failure to clean up after it.
@@ -106,8 +110,15 @@ export async function writeIcechunk(
   }
 }
 
-/** Writes documents and chunks into a draft, many references at a time. `where`: the repository in messages. */
-function writeReferences(draft: CommitDraft, where: string, refersAgain: boolean) {
+/** The columns of a table, by the names of their nodes. */
+function columnsOf(document: JsonObject): readonly string[] {
+  const order = objectOf(document["attributes"])["column_order"];
+  const names = Array.isArray(order) ? (order as readonly JsonValue[]) : [];
+  return names.filter((name) => typeof name === "string").filter((name) => /^(?!\.+$)[^/]+$/.test(name));
+}
+
+/** Writes documents and chunks into a draft, many references at a time. `where`: the repository in messages; `hasSome`: not all columns of tables. */
+function writeReferences(draft: CommitDraft, where: string, refersAgain: boolean, hasSome: boolean) {
   /** Chunks that were left unchanged. */
   let kept = 0;
   let node = "";
@@ -138,10 +149,34 @@ function writeReferences(draft: CommitDraft, where: string, refersAgain: boolean
     await draft.store.set(joinKey(path, "zarr.json"), Buffer.from(encodeDocument(document)));
   }
 
+  const notes: string[] = [];
   return {
     kept: () => kept,
+    notes,
     flush,
-    putDocument,
+    /** Writes the document of a group. Of a table, columns that are gone are removed if all references are replaced, else noted and listed. */
+    async putGroup(path: string, document: JsonObject): Promise<void> {
+      const stored = await draft.store.get(joinKey(path, "zarr.json"));
+      const now = columnsOf(document);
+      const before =
+        stored === null || now.length === 0
+          ? []
+          : columnsOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
+      // Without a column in common, another table has been added to the group.
+      const isSame = !hasSome && before.some((name) => now.includes(name));
+      const gone = isSame ? before.filter((name) => !now.includes(name)) : [];
+      if (refersAgain) for (const name of gone) await draft.store.deleteDir(joinKey(path, name));
+      else if (gone.length > 0) {
+        const table = path === "" ? "the table" : path;
+        notes.push(
+          `columns of the repository that ${table} no longer has: ${gone.join(", ")}; with --overwrite, an update removes them`,
+        );
+        const attributes = objectOf(document["attributes"]);
+        const listed = keepFloats({ ...attributes, column_order: [...now, ...gone] }, attributes);
+        return putDocument(path, { ...document, attributes: listed });
+      }
+      return putDocument(path, document);
+    },
     /** Number of the first chunk of an array that must be referenced again. */
     async firstOf(array: ReferencedArray): Promise<number> {
       const stored = await draft.store.get(joinKey(array.node, "zarr.json"));
