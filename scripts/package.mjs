@@ -288,7 +288,10 @@ async function bundleCode() {
   });
   for (const { fileName, code } of output) {
     // rollup imports some files without using them. They have no effects, and bundlers warn about such imports.
-    const used = code.replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "");
+    // TypeScript renames files in imports of a variable, of which ours are names of packages; terser prints that as two arguments.
+    const used = code
+      .replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "")
+      .replaceAll(/\bimport\(__rewriteRelativeImportExtension\((\w+)\)\)/g, "import($1)");
     const small = fileName.startsWith("uplot-") ? used : (await minify(used, SMALLER)).code;
     const file = join(out, fileName);
     mkdirSync(dirname(file), { recursive: true });

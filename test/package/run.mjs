@@ -131,6 +131,7 @@ const checkUse = (text) => {
     [floats, floats, floats, floats],
     "array, its conversion, its chunk, by a pool",
   );
+  equal(found.isMissing, true, "a package that is not installed is looked for by its name");
 };
 
 await check("the command says its version, and reads a table", () => {

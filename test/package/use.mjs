@@ -39,8 +39,18 @@ try {
   const pool = createPool({ workers: hasWorkers ? 1 : 0 });
   const pooled = hash(await pool.decode(await pool.encode(await decode(chunk), { cname: "zstd" })));
   await pool.close();
+  // A package that is not installed is looked for by its name.
+  const { details } = await open("s3://bucket/x.blp").catch((error) => error);
+  const isMissing = String(details?.cause).includes("'@aws-sdk/client-s3'");
   console.log(
-    JSON.stringify({ columns, floats: hash(data), carried, chunk: hash(await decode(chunk)), pooled }),
+    JSON.stringify({
+      columns,
+      floats: hash(data),
+      carried,
+      chunk: hash(await decode(chunk)),
+      pooled,
+      isMissing,
+    }),
   );
 } finally {
   rmSync(folder, { recursive: true, force: true });
