@@ -52,7 +52,7 @@ export function explainMissing(cause: unknown): SuperchunkError {
         : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
   return new SuperchunkError(
     "UNSUPPORTED",
-    `Icechunk ${reason}. Without it, write kerchunk references (--to kerchunk) and open those with Icechunk's VirtualiZarr elsewhere`,
+    `Icechunk ${reason}. Without it, write kerchunk references (--to kerchunk); VirtualiZarr writes them into Icechunk`,
     { field: "@earthmover/icechunk", expected: "a build for this platform", found: here, cause },
   );
 }
