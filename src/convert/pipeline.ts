@@ -480,8 +480,13 @@ export function failureOf(error: unknown, where?: string): Failure {
   return { code: isElsewhere ? "UNSUPPORTED" : code, message };
 }
 
-/** Rethrows errors of a full or read-only destination, and errors that are not an archive's fault; returns all others. */
+/** False for errors of a full or read-only destination, and for errors that are not an archive's fault. */
+export function isSkippable(error: unknown): error is SuperchunkError {
+  return isSuperchunkError(error) && error.code !== "NO_SPACE" && error.code !== "READ_ONLY";
+}
+
+/** Returns an error that {@link isSkippable}; rethrows others. */
 export function assertSkippable(error: unknown): SuperchunkError {
-  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  if (!isSkippable(error)) throw error;
   return error;
 }

@@ -1,5 +1,4 @@
 /** The end of a plan: publishing, once all receipts exist. */
-
 import type { DamageReport } from "../archive/kinds/types.ts";
 import { addTo, at } from "../bytes/arrays.ts";
 import {
@@ -12,7 +11,8 @@ import {
 } from "../convert/pipeline.ts";
 import { hiddenKey, publishDirectly } from "../convert/run/conversion-store.ts";
 import { removeLeftoversOf } from "../convert/run/destination.ts";
-import { deleteAt, failuresOf, Outcomes, restreamedIn, runSource } from "../convert/run/run-source.ts";
+import { Outcomes } from "../convert/run/outcomes.ts";
+import { deleteAt, failuresOf, restreamedIn, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";

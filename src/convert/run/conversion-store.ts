@@ -235,7 +235,7 @@ export class BatchPublisher implements ObjectPublisher {
   #written: string[] = [];
   #documents: [key: string, bytes: Uint8Array][] = [];
   #bytes = 0;
-  /** The last flush; once one has failed, so does every later one. */
+  /** The last flush; once one has failed, so does every later one until {@link recover}. */
   #flushing: Promise<void> = Promise.resolve();
 
   constructor(store: WritableStore) {
@@ -270,6 +270,13 @@ export class BatchPublisher implements ObjectPublisher {
     if (isFull()) void this.#flush();
   }
 
+  /** Makes what was written durable although a flush has failed; documents wait for {@link finish}. */
+  async recover(): Promise<void> {
+    await this.#flushing.catch(() => undefined); // thrown to those that waited for it
+    await this.#store.sync?.(this.#written);
+    this.#flushing = Promise.resolve();
+  }
+
   /** Publishes everything that waits, durably. */
   async finish(signal?: AbortSignal): Promise<void> {
     await this.#flush(signal);
@@ -284,15 +291,24 @@ export class BatchPublisher implements ObjectPublisher {
   }
 
   async #publish(signal: AbortSignal | undefined): Promise<void> {
-    const written = this.#written;
+    let written = this.#written;
     const documents = this.#documents;
     this.#written = [];
     this.#documents = [];
     this.#bytes = 0;
-    if (written.length > 0) await this.#store.sync?.(written, { signal });
-    for (const [key, bytes] of documents) {
-      await this.#store.put(key, bytes, { signal, durable: false });
-      this.#written.push(key);
+    try {
+      if (written.length > 0) await this.#store.sync?.(written, { signal });
+      written = [];
+      for (let next = documents[0]; next !== undefined; next = documents[0]) {
+        const [key, bytes] = next;
+        await this.#store.put(key, bytes, { signal, durable: false });
+        this.#written.push(key);
+        documents.shift();
+      }
+    } catch (error) {
+      this.#written.push(...written);
+      this.#documents.unshift(...documents);
+      throw error;
     }
   }
 }

@@ -1,4 +1,4 @@
-import { isSuperchunkError, unpackError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts";
 import { recordKey } from "../../format/naming.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
@@ -9,8 +9,8 @@ import {
   type ConvertOptions,
   type ConvertResult,
   type Destination,
-  type FoundAt,
   failureOf,
+  isSkippable,
   type SourceItem,
   type SourceRun,
   type Target,
@@ -21,12 +21,18 @@ import { digestOf, watchSource } from "../sources/items.ts";
 import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark } from "./destination.ts";
-import { HANDED, type HandedOutcome, type Helpers, parseDescribed } from "./helpers.ts";
-import { ConversionProgress } from "./progress.ts";
+import {
+  HANDED,
+  type HandedOutcome,
+  type Helpers,
+  nextToHand,
+  parseDescribed,
+  type SharedSources,
+} from "./helpers.ts";
+import { ConversionProgress, Outcomes } from "./outcomes.ts";
 import {
   deleteAt,
   failuresOf,
-  Outcomes,
   type RunContext,
   runMember,
   runSource,
@@ -169,21 +175,44 @@ export class Conversion {
     const record = await this.#takeDestination(isTaken, only);
     try {
       await this.#convertAll(only, record);
+      if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     } catch (error) {
       // What it cannot find any more, or finds changed, may be the other's work.
       await record.assertOurs(true);
-      const isOver = !isTree && isSkippable(error, this.#options.signal);
+      const isOver = !isTree && this.#options.signal?.aborted !== true && isSkippable(error);
       // Record what was done for a resumed run. Only the first error is thrown.
       if (!isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       else if (isOver) await record.endUnused(this.#root).catch(() => undefined);
+      if (isTree && isSuperchunkError(error, "NO_SPACE")) throw await this.#endFull(error, record);
       throw conflictOf(error);
     }
-    if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     // Before the record ends: a run that is killed here can be resumed.
     const notes = (await join?.()) ?? [];
     await record.end(this.#leftover, isHierarchy ? this.#root : undefined);
     if (isHierarchy && this.#outcomes.areAllFailed) await record.endUnused(this.#root);
     return notes;
+  }
+
+  /**
+   * Keeps what is complete when the destination is full: failed puts have left room for documents. Resolves with the error to throw, which
+   * says what is there.
+   */
+  async #endFull({ summary, details }: SuperchunkError, record: ConversionRecord): Promise<SuperchunkError> {
+    const root = this.#stored.describe(this.#root);
+    const isRecord = details.path === this.#stored.describe(record.key);
+    const place = isRecord ? { ...details, path: root } : details;
+    try {
+      if (this.#target.isHierarchy) {
+        await this.#batch?.recover();
+        await record.write({ synced: true });
+        await this.#batch?.finish();
+      }
+    } catch {
+      return new SuperchunkError("NO_SPACE", summary, place); // only the first error is thrown
+    }
+    const { there } = this.#outcomes;
+    const count = `${there} of ${this.#sources.items.length} archives are complete in ${root}`;
+    return new SuperchunkError("NO_SPACE", `${summary}; ${count}`, place);
   }
 
   result(seconds: number): ConvertResult {
@@ -260,7 +289,7 @@ export class Conversion {
     const left: [number, SourceItem][] = [];
     const hands = Array.from({ length: helperCount + 1 }, (_, hand) => async (inner: AbortSignal) => {
       // This thread does what a helper cannot, with the same concurrency.
-      if (hand > 0 && (await this.#handOut({ queue, left, record }, inner))) return;
+      if (hand > 0 && (await this.#handOut({ queue, left }, record, inner))) return;
       await here(prepare(queue), atOnce, inner);
       await this.#batch?.finish(inner);
     });
@@ -269,8 +298,8 @@ export class Conversion {
   }
 
   /** Hands sources to a helper until none are left. Returns false if it takes few. */
-  async #handOut(sources: SharedSources, signal: AbortSignal): Promise<boolean> {
-    const { record, left } = sources;
+  async #handOut(sources: SharedSources, record: ConversionRecord, signal: AbortSignal): Promise<boolean> {
+    const { left } = sources;
     const helper = await this.#helpers?.start(record.isResumed);
     if (helper === undefined) return false;
     let isOver = false;
@@ -286,27 +315,33 @@ export class Conversion {
         }));
         const outcomes = await helper.run(asked, this.#outcomes.isConsolidated, inner);
         let taken = 0;
+        // Before a failure ends the conversion: what the others have written is ours.
+        for (const [place, { item }] of handed.entries()) {
+          const { fingerprint } = outcomes[place] ?? {};
+          if (fingerprint !== undefined) record.begin(item.node, fingerprint);
+        }
         for (const [place, { index, item }] of handed.entries())
-          if (this.#takeOutcome(index, item, outcomes[place] ?? {}, record)) taken++;
+          if (this.#takeOutcome(index, item, outcomes[place] ?? {})) taken++;
           else left.push([index, item]);
         isWorthIt &&= 2 * taken >= HANDED;
         if (record.isDue) await record.write({ durable: false, signal: inner });
       }
     };
     // A second hand waits at the helper while this thread takes the outcomes of the first.
-    await runPooled([1, 2], 2, hand, signal);
+    try {
+      await runPooled([1, 2], 2, hand, signal);
+    } catch (error) {
+      // It publishes what is complete. Only the first error is thrown.
+      if (isSuperchunkError(error, "NO_SPACE"))
+        await helper.finish(new AbortController().signal).catch(() => undefined);
+      throw error;
+    }
     await helper.finish(signal);
     return isOver;
   }
 
   /** Takes what became of a source at a helper; false if it was left to this thread. */
-  #takeOutcome(
-    index: number,
-    item: SourceItem,
-    { fingerprint, done, error }: HandedOutcome,
-    record: ConversionRecord,
-  ): boolean {
-    if (fingerprint !== undefined) record.begin(item.node, fingerprint);
+  #takeOutcome(index: number, item: SourceItem, { done, error }: HandedOutcome): boolean {
     if (error !== undefined) this.#fail(index, item, unpackError(error));
     else if (done === undefined) return false;
     else this.#outcomes.addConverted(index, item, { ...done, described: parseDescribed(done.described) });
@@ -378,6 +413,7 @@ export class Conversion {
       key: joinKey(this.#root, node),
       batch: this.#batch,
       before,
+      isSynced: record.isSynced,
       signal,
       isLeftOut: isTree,
       onProgress: this.#progress.of(index, true),
@@ -452,38 +488,4 @@ export class Conversion {
       return publisher.putDocument(joinKey(this.#root, node, "zarr.json"), document, signal);
     });
   }
-}
-
-/** The sources of a conversion, from which this thread and helpers take. */
-interface SharedSources {
-  readonly queue: Iterator<[number, SourceItem]>;
-  /** Sources that only this thread can convert. */
-  readonly left: [number, SourceItem][];
-  readonly record: ConversionRecord;
-}
-
-/** The next sources for a helper: those that were found by a search. Others are left to this thread. */
-function nextToHand({
-  queue,
-  left,
-}: SharedSources): { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] {
-  const handed = [];
-  while (handed.length < HANDED) {
-    const { value, done } = queue.next();
-    if (done === true) break;
-    const [index, item] = value;
-    if (item.found === undefined) left.push(value);
-    else handed.push({ index, item, found: item.found });
-  }
-  return handed;
-}
-
-/** True for the failure of a source; false for errors that end a conversion and let a later run resume it. */
-function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
-  return (
-    signal?.aborted !== true &&
-    isSuperchunkError(error) &&
-    error.code !== "NO_SPACE" &&
-    error.code !== "READ_ONLY"
-  );
 }

@@ -56,8 +56,8 @@ import { ZARR } from "../targets/zarr.ts";
 import { Conversion, placeAt, planSource, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
 import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
-import { ConversionProgress } from "./progress.ts";
-import { failuresOf, Outcomes, type RunSettings } from "./run-source.ts";
+import { ConversionProgress, Outcomes } from "./outcomes.ts";
+import { failuresOf, type RunSettings } from "./run-source.ts";
 
 /**
  * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to

@@ -54,10 +54,15 @@ interface FoundRecord {
   readonly isResumed: boolean;
 }
 
+/** How a record is written. `synced`: everything that the conversion wrote so far is durable. */
+type WriteOptions = { readonly durable?: boolean; readonly synced?: boolean } & StoreOptions;
+
 /** The record of one conversion. It exists from before the first object until all is done. */
 export class ConversionRecord {
   /** True if an earlier run left it. */
   readonly isResumed: boolean;
+  /** True if that run found the disk full, and has made all that it wrote durable. */
+  readonly isSynced: boolean;
   readonly #store: WritableStore;
   readonly key: string;
   readonly #identity: ConversionIdentity;
@@ -86,6 +91,7 @@ export class ConversionRecord {
     this.key = key;
     this.#identity = identity;
     this.isResumed = isResumed;
+    this.isSynced = isResumed && stored?.["synced"] === true;
     this.#version = version;
     this.#done = textsOf(isResumed ? stored?.["done"] : undefined);
     this.#begun = textsOf(stored?.["begun"]);
@@ -177,10 +183,11 @@ export class ConversionRecord {
   }
 
   /** Writes the record, one write after the other. Throws `CONFLICT` if another conversion has made it, or taken it over, meanwhile. */
-  write(options: { readonly durable?: boolean } & StoreOptions = {}): Promise<void> {
+  write({ synced, ...options }: WriteOptions = {}): Promise<void> {
     this.#changes = 0;
     const [done, begun] = [this.#done, this.#begun].map((nodes) => Object.fromEntries(nodes));
-    return this.#put(() => ({ version: 2, ...this.#identity, done, begun }), options);
+    const mark = synced === true ? { synced } : {};
+    return this.#put(() => ({ version: 2, ...this.#identity, ...mark, done, begun }), options);
   }
 
   /** Takes the folder of a hierarchy: until the next {@link write} it can only be overwritten. Throws `CONFLICT` like that. */

@@ -1,5 +1,5 @@
 /**
- * Types of helpers: other threads that convert sources of a hierarchy beside the main one, each with its own stores.
+ * Helpers: other threads that convert sources of a hierarchy beside the main one, each with its own stores.
  *
  * What is handed over can be sent to another thread. A helper makes its sources durable and publishes them, like the main
  * thread's batch; the record, the groups of folders and the root belong to the main thread alone.
@@ -7,7 +7,7 @@
 import type { PackedError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
-import type { FoundAt, NodeFailure, SourceResult } from "../pipeline.ts";
+import type { FoundAt, NodeFailure, SourceItem, SourceResult } from "../pipeline.ts";
 
 /** Sources handed to a helper at a time. */
 export const HANDED = 16;
@@ -54,4 +54,27 @@ export function parseDescribed(
   described: readonly (readonly [path: string, document: string])[],
 ): (readonly [path: string, document: JsonObject])[] {
   return described.map(([path, text]) => [path, parseJson(text, path) as JsonObject]);
+}
+
+/** The sources of a conversion, from which this thread and helpers take. */
+export interface SharedSources {
+  readonly queue: Iterator<[number, SourceItem]>;
+  /** Sources that only this thread can convert. */
+  readonly left: [number, SourceItem][];
+}
+
+/** The next sources for a helper: those that were found by a search. Others are left to this thread. */
+export function nextToHand({
+  queue,
+  left,
+}: SharedSources): { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] {
+  const handed = [];
+  while (handed.length < HANDED) {
+    const { value, done } = queue.next();
+    if (done === true) break;
+    const [index, item] = value;
+    if (item.found === undefined) left.push(value);
+    else handed.push({ index, item, found: item.found });
+  }
+  return handed;
 }

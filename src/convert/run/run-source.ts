@@ -8,29 +8,19 @@
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
 import {
-  consolidate,
-  encodeDocument,
-  groupDocument,
-  MOST_CONSOLIDATED,
-} from "../../zarr/document/make-v3.ts";
-import { foldersAbove } from "../../zarr/document/node-names.ts";
-import {
   type ArrayRun,
   assertSkippable,
   type ChunkCounts,
-  type ConvertEntry,
   type ConvertOptions,
-  type ConvertResult,
   type FailedNode,
   failureOf,
+  isSkippable,
   type NodeFailure,
-  type SourceItem,
   type SourceResult,
   type SourceRun,
   type Target,
@@ -128,15 +118,17 @@ interface MemberSettings extends Pick<RunSettings, "signal" | "onProgress"> {
   readonly batch: BatchPublisher | undefined;
   /** What an earlier run may have left there: objects of the source as it is now, or something else. */
   readonly before: "nothing" | "ours" | "other";
+  /** True if that is durable although it is of a batch. */
+  readonly isSynced?: boolean;
   /** True if nothing of it is kept when it fails. */
   readonly isLeftOut: boolean;
 }
 
-/** Runs a planned source in a hierarchy. An abort leaves its objects for a later run. */
+/** Runs a planned source in a hierarchy. An abort and a full disk leave its objects for a later run. */
 export async function runMember(
   run: SourceRun,
   context: RunContext,
-  { key, batch, before, isLeftOut, signal, onProgress }: MemberSettings,
+  { key, batch, before, isSynced = false, isLeftOut, signal, onProgress }: MemberSettings,
 ): Promise<SourceOutcome> {
   const discard = async (path: string): Promise<void> => {
     const folder = joinKey(key, path);
@@ -145,11 +137,11 @@ export async function runMember(
   };
   if (before === "other") await discard("");
   // After a power loss, objects of a batch may exist without their bytes: only documents prove that they are complete.
-  const keep: Kept = before !== "ours" ? "nothing" : batch === undefined ? "tasks" : "arrays";
+  const keep: Kept = before !== "ours" ? "nothing" : batch === undefined || isSynced ? "tasks" : "arrays";
   try {
     return await runSource(run, context, { keep, discard, signal, onProgress });
   } catch (error) {
-    if (isLeftOut && signal?.aborted !== true && isSuperchunkError(error)) await discard("");
+    if (isLeftOut && signal?.aborted !== true && isSkippable(error)) await discard("");
     throw error;
   }
 }
@@ -348,143 +340,15 @@ class Execution {
   }
 }
 
-/** The number of restreamed chunks, omitted if it is 0. */
-export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreamed"> {
-  return count === 0 ? {} : { chunksRestreamed: count };
-}
-
 /** Deletes a file or a folder. */
 export async function deleteAt(store: WritableStore, key: string): Promise<void> {
   if (key !== "" && (await store.stat(key)) !== undefined) await store.delete(key);
   else await deleteTree(store, key);
 }
 
-// Combines the results of many sources: the groups of their folders, and the sums.
-
-/**
- * A group for each folder that contains nodes, the innermost first, the root last. The root's document repeats those in `described`.
- */
-function folderDocuments(
-  nodes: Iterable<string>,
-  described: ReadonlyMap<string, JsonObject> | undefined,
-): (readonly [node: string, document: JsonObject])[] {
-  const folders = foldersAbove(nodes).filter((folder) => folder !== "");
-  const inner = folders.reverse().map((folder) => [folder, groupDocument({})] as const);
-  const root = groupDocument({});
-  return [
-    ...inner,
-    ["", described === undefined ? root : consolidate(root, new Map([...described, ...inner]))],
-  ];
-}
-
-/** The outcome of a converted source. */
-export interface Converted {
-  readonly result: SourceResult;
-  readonly failures: readonly NodeFailure[];
-  /** Its documents for the root document, and their number. */
-  readonly described: readonly (readonly [path: string, document: JsonObject])[];
-  readonly nodes: number;
-}
-
-/** What has become of the sources of a conversion, each with its number, in any order. */
-export class Outcomes {
-  readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
-  readonly #failures: (readonly [index: number, failure: NodeFailure])[] = [];
-  /** The documents for the root document, as long as they are few. */
-  readonly #documents = new Map<string, JsonObject>();
-  #nodes = 0;
-  #folders = 0;
-  #folderBytes = 0;
-
-  /** True if the root document still repeats the others. */
-  get isConsolidated(): boolean {
-    return this.#nodes <= MOST_CONSOLIDATED;
-  }
-
-  /** True if there are sources, and none was converted. */
-  get areAllFailed(): boolean {
-    return this.#entries.length > 0 && this.#entries.every(([, { status }]) => status === "failed");
-  }
-
-  add(index: number, entry: ConvertEntry): void {
-    this.#entries.push([index, entry]);
-  }
-
-  addConverted(index: number, { path, node }: Pick<ConvertEntry, "path" | "node">, done: Converted): void {
-    this.add(index, { path, node, status: "converted", result: done.result });
-    for (const failure of done.failures) {
-      this.#failures.push([index, failure]);
-      this.add(index, { ...failure, node: joinKey(node, failure.node), status: "failed" });
-    }
-    this.#nodes += done.nodes;
-    if (!this.isConsolidated) this.#documents.clear();
-    else for (const [path, document] of done.described) this.#documents.set(joinKey(node, path), document);
-  }
-
-  /** Makes a group for each folder that contains a converted source, the root last. `put` resolves with the bytes written. */
-  async publishFolders(put: (node: string, document: Uint8Array) => Promise<number>): Promise<void> {
-    const nodes = this.#entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
-    const described = this.isConsolidated ? this.#documents : undefined;
-    for (const [node, document] of folderDocuments(nodes, described)) {
-      this.#folderBytes += await put(node, encodeDocument(document));
-      this.#folders++;
-    }
-  }
-
-  /** The sums over all `sources`. `isNamed`: notes begin with the path of their source. */
-  result(
-    sources: readonly (Pick<SourceItem, "node" | "renamedFrom"> & Partial<Pick<SourceItem, "notes">>)[],
-    how: { readonly isNamed: boolean; readonly verified: boolean; readonly seconds: number },
-  ): ConvertResult {
-    const { isNamed, verified, seconds } = how;
-    const inOrder = <T>(all: (readonly [index: number, each: T])[]): T[] =>
-      all.sort(([a], [b]) => a - b).map(([, each]) => each);
-    const entries = inOrder(this.#entries);
-    const results = entries.flatMap(({ node, path, result }) =>
-      result === undefined ? [] : [{ node, path, result }],
-    );
-    const sum = (pick: (result: SourceResult) => number): number =>
-      results.reduce((total, { result }) => total + pick(result), 0);
-    const failed = new Set(entries.flatMap(({ node, status }) => (status === "failed" ? [node] : [])));
-    const countOf = (status: ConvertEntry["status"]): number =>
-      entries.filter((entry) => entry.status === status).length;
-    return {
-      arrays: sum(({ arrays }) => arrays),
-      groups: sum(({ groups }) => groups) + this.#folders,
-      chunksCopied: sum(({ chunksCopied }) => chunksCopied),
-      chunksPadded: sum(({ chunksPadded }) => chunksPadded),
-      chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
-      ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
-      shards: sum(({ shards }) => shards),
-      shardsKept: sum(({ shardsKept }) => shardsKept),
-      bytesWritten: sum(({ bytesWritten }) => bytesWritten) + this.#folderBytes,
-      nbytes: sum(({ nbytes }) => nbytes),
-      seconds,
-      verified,
-      notes: [
-        ...sources.flatMap(({ notes = [] }) => notes),
-        ...results.flatMap(({ path, result }) =>
-          result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
-        ),
-        ...(this.isConsolidated
-          ? []
-          : [`metadata are not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
-      ],
-      renamed: [
-        ...sources.flatMap(({ node, renamedFrom: from }) =>
-          from === undefined || failed.has(node) ? [] : [{ from, to: node }],
-        ),
-        ...results.flatMap(({ node, result }) =>
-          result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
-        ),
-      ],
-      converted: results.length,
-      kept: countOf("kept"),
-      failed: countOf("failed"),
-      entries,
-      failures: inOrder(this.#failures),
-    };
-  }
+/** The number of restreamed chunks, omitted if it is 0. */
+export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreamed"> {
+  return count === 0 ? {} : { chunksRestreamed: count };
 }
 
 /** The failures of a source's skipped nodes. Throws like {@link failureOf}. */

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { isArchive } from "../../../src/convert/sources/items.ts";
+import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
+import { sample } from "../../scope.ts";
 import { withCounting } from "../../store/counting.ts";
 import { withFaults } from "../../store/faulty.ts";
 import { putCarray, putRaw } from "./make-archive.ts";
@@ -11,6 +14,9 @@ import { corpusStore, documentAt, keysOf, readWithZarrita, zarritaStore } from "
 
 const values = (from: number): Uint8Array =>
   new Uint8Array(Float64Array.from({ length: 50 }, (_, i) => from + i).buffer);
+
+const numbers = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 async function makeTree(count = 6): Promise<MemoryStore> {
   const store = new MemoryStore();
@@ -168,6 +174,42 @@ describe("a folder of archives", () => {
     ).rejects.toMatchObject({
       code: "NO_SPACE",
     });
+  });
+
+  it("keeps what is complete on a full disk, says how much that is, and a later run writes the rest only", async () => {
+    const source = new MemoryStore();
+    for (const name of ["a", "b", "c"])
+      await putCarray(source, `in/${name}`, values(0), 10, { dtype: "float64", shape: [50] });
+    const options = { chunksPerShard: 1, jobs: 1 };
+    const counts = new Set<string>();
+    for (const failAt of sample(numbers(2, 25), 10)) {
+      const folder = temporaryFolder();
+      const faulty = withFaults(new FileStore(folder), { failAt, kind: "no-space", counts: "writes" });
+      const converting = convert(
+        { store: source, path: "in" },
+        { store: faulty.store, path: "out" },
+        options,
+      );
+      const error: unknown = await converting.catch((thrown: unknown) => thrown);
+      expect(error, `write ${failAt}`).toMatchObject({ code: "NO_SPACE" });
+      const { message } = error as Error;
+      const [count = ""] = /\d of 3 archives are complete in .*out$/.exec(message) ?? [message];
+      counts.add(count.replace(/ in .*/, ""));
+      const isShard = (key: string): boolean => /\/c\/\d+$/.test(key);
+      const kept = (await keysOf(new FileStore(folder))).filter(isShard);
+      const { store, counts: calls } = withCounting(new FileStore(folder));
+      const result = await convert(
+        { store: source, path: "in" },
+        { store, path: "out" },
+        { ...options, resume: true, verify: true },
+      );
+      expect(result, `write ${failAt}`).toMatchObject({ converted: 3, failed: 0, shardsKept: kept.length });
+      const put = calls.log.flatMap((each) => (/^put .*\/c\/\d+$/.test(each) ? [each.slice(4)] : []));
+      expect(put.toSorted(), `write ${failAt}`).toEqual(
+        (await keysOf(store)).filter((key) => isShard(key) && !kept.includes(key)),
+      );
+    }
+    for (const n of [0, 1, 3]) expect([...counts]).toContain(`${n} of 3 archives are complete`);
   });
 
   it("is distinguished from an archive", async () => {
