@@ -5,6 +5,7 @@ import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { hiddenKey } from "../../src/convert/run/conversion-store.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { openArray } from "../../src/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectHead, WritableStore } from "../../src/store/types.ts";
@@ -151,6 +152,28 @@ test("a file that a conversion has not compared yet is not found as an archive",
   const found: string[] = [];
   for await (const { path } of findArchives(store, "d")) found.push(path);
   expect(found).toEqual(["d/x.blp"]);
+});
+
+test("an error of a file that is not shown yet names the destination", async () => {
+  const inner = new MemoryStore();
+  const store = interceptStore(inner, {
+    async onCall({ method, key }, proceed) {
+      if (method === "put" && key === hiddenKey("out.npy"))
+        throw new SuperchunkError("LIMIT", "the file is too large", {
+          path: inner.describe(key),
+          found: "EFBIG",
+        });
+      return proceed();
+    },
+    onList: () => undefined,
+  });
+  await expect(
+    convert(await makeArchive(), { store, path: "out.npy" }, { to: "npy", verify: true }),
+  ).rejects.toMatchObject({
+    code: "LIMIT",
+    message: `${inner.describe("out.npy")}: the file is too large`,
+    details: { found: "EFBIG" },
+  });
 });
 
 // Both hold it in the same way.

@@ -9,7 +9,7 @@
 import { UNVERIFIED } from "../../archive/open/discover.ts";
 import { hex32 } from "../../bytes/arrays.ts";
 import { crc32c, startCrc32c } from "../../bytes/checksum.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import type {
@@ -66,7 +66,12 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     const { pieces, sum } =
       onReceipt === undefined ? { pieces: source, sum: undefined } : await summed(source);
     // A hidden file left by an earlier run may be replaced.
-    const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
+    const how = hidesFiles ? { ...put, ifAbsent: false } : put;
+    const info = await publisher.putObject(place, pieces, how).catch((error: unknown) => {
+      // The hidden name says nothing to the user.
+      const isHidden = isSuperchunkError(error) && error.details.path === inner.describe(place);
+      throw isHidden ? error.storedAt(inner.describe(key)) : error;
+    });
     written += info.size;
     if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hex32(sum()) });
     return info;
