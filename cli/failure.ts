@@ -8,6 +8,7 @@ import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { CommanderError } from "commander";
 import { type ErrorCode, type ErrorDetails, SuperchunkError } from "../src/index.ts";
+import { quoted } from "./values/cell-text.ts";
 
 /** Exit codes of the command, except those of signals. */
 export const EXIT = { done: 0, failed: 1, wrongUse: 2, damaged: 3 } as const;
@@ -76,7 +77,8 @@ export function toJsonFailure(error: unknown): JsonFailure {
   if (error instanceof SuperchunkError) {
     const { path, offset, chunk, field, expected, found } = error.details;
     const more = path === "-" && error.code === "NOT_FOUND" ? NO_STDIN : "";
-    const message = inCommandWords(error.message) + more;
+    const from = (): string => `DST --from ${path === undefined ? "FILE" : quoted(path)}`;
+    const message = inCommandWords(error.message).replace("DST --from FILE", from) + more;
     const values = { expected: plain(expected), found: plain(found) };
     return { code: error.code, message, path, offset, chunk, field, ...values };
   }

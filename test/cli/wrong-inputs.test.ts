@@ -76,6 +76,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["convert", array, at("b.zarr"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
     [["virtualize", array, at("b.json"), "--column", "close"], 2, "it has no columns; leave out --column"],
+    [["convert", at("a.parquet"), at("b")], 1, `superchunk create DST --from ${at("a.parquet")} makes one`],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
     [["create", at("b"), "--from", at("0.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {
@@ -301,4 +302,22 @@ it("the name of a file that holds one array is refused for several archives, and
     ]);
     expect(existsSync(at(`x.${ending}`))).toBe(false);
   }
+});
+
+it("a file of one of many sources that exists is named, and stays until --overwrite is given", async () => {
+  cpSync(at("array"), at("many/a"), { recursive: true });
+  cpSync(at("array"), at("many/b"), { recursive: true });
+  mkdirSync(at("rows"));
+  writeFileSync(at("rows/a.parquet"), "other");
+  const convert = ["convert", at("many"), at("rows"), "--to", "parquet"];
+  const { code, err } = await runCli(convert);
+  expect([code, err]).toEqual([
+    1,
+    expect.stringContaining(
+      `superchunk: not converted: ${at("many/a")}: ${at("rows/a.parquet")}: the destination exists; replace it with --overwrite, or choose another (CONFLICT)`,
+    ),
+  ]);
+  expect(readFileSync(at("rows/a.parquet"), "utf8")).toBe("other");
+  expect((await runCli([...convert, "--overwrite"])).code).toBe(0);
+  expect(readFileSync(at("rows/a.parquet"), "utf8").slice(0, 4)).toBe("PAR1");
 });

@@ -20,7 +20,14 @@ import { refuseColumns } from "../plan/conversion-jobs.ts";
 import { digestOf, watchSource } from "../sources/items.ts";
 import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
-import { ConversionRecord, conflict, EXISTS, emptyDestination, isMark } from "./destination.ts";
+import {
+  ConversionRecord,
+  conflict,
+  EXISTS,
+  emptyDestination,
+  isMark,
+  refuseExisting,
+} from "./destination.ts";
 import {
   HANDED,
   type HandedOutcome,
@@ -434,6 +441,8 @@ export class Conversion {
       for (const key of keys) await deleteAt(store, key);
       record.clear(node);
     }
+    if (this.#target.ending !== undefined && this.#options.overwrite !== true)
+      for (const { root } of run.arrays) await refuseExisting(store, root, { signal });
     const made = (await run.claim?.(store)) ?? [];
     try {
       await assertApart(store, run.folders?.() ?? []).catch(async (error: unknown) => {
