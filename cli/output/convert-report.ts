@@ -161,7 +161,11 @@ export async function printResult(
     flags.report ?? "--report FILE, or --json,",
   );
   if (isMany) {
-    const rest = failed > 0 ? `, ${formatCount(failed)} failed` : "";
+    const { kept } = result;
+    const rest = [
+      ...(kept > 0 ? [`, ${formatCount(kept)} kept of an earlier run`] : []),
+      ...(failed > 0 ? [`, ${formatCount(failed)} failed`] : []),
+    ].join("");
     await context.out.line(`${formatPlural(converted, "archive")} converted${rest}: ${zarrLine(result)}`);
   } else if (to === "zarr") {
     const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
@@ -247,12 +251,13 @@ export async function printPlans(
 ): Promise<void> {
   if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
   let list: JsonArray | undefined;
-  const sums = { archives: 0, refused: 0, nbytes: 0 };
+  const sums = { archives: 0, refused: 0, kept: 0, nbytes: 0 };
   for await (const entry of entries) {
     noteEntry(entry, context);
-    const { plan, notes, missingGroups } = entry;
+    const { plan, notes, missingGroups, isKept = false } = entry;
     sums.archives++;
-    sums.nbytes += plan?.nbytes ?? 0;
+    if (isKept) sums.kept++;
+    else sums.nbytes += plan?.nbytes ?? 0;
     if (isRefused(entry)) sums.refused++;
     if (flags.json !== true)
       for (const group of missingGroups ?? [])
@@ -272,9 +277,10 @@ export async function printPlans(
   await list?.end();
   if (sums.archives <= 1) return;
   const refused = sums.refused > 0 ? `, ${formatCount(sums.refused)} refused` : "";
-  const planned = formatPlural(sums.archives - sums.refused, "archive");
+  const planned = formatPlural(sums.archives - sums.refused - sums.kept, "archive");
+  const kept = sums.kept > 0 ? `, ${formatCount(sums.kept)} kept of an earlier run` : "";
   context.message(
-    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}; only their metadata and headers were read`,
+    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}${kept}; only their metadata and headers were read`,
   );
 }
 
@@ -316,11 +322,12 @@ function dataTypeText({ dataType }: PlannedArray): string {
 }
 
 /** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for everything that is not copied. */
-function planLine({ path, node, plan, code, message }: PlanEntry): string {
+function planLine({ path, node, plan, code, message, isKept }: PlanEntry): string {
   const names = `${printable(path)} -> /${printable(node)}`;
   if (plan === undefined)
     return `${"refuse".padEnd(7)} ${"-".padStart(10)}  ${names}: ${printable(message ?? "")} (${code})`;
   const actions = new Set(plan.arrays.map((array) => array.action));
+  if (isKept === true) return `${"keep".padEnd(7)} ${formatSize(plan.nbytes).padStart(10)}  ${names}`;
   const action =
     (["refuse", "recode", "mixed", "copy", "empty"] as const).find((each) => actions.has(each)) ?? "empty";
   const reasons = new Set(plan.arrays.flatMap((array) => (array.reason === undefined ? [] : [array.reason])));
@@ -343,11 +350,11 @@ async function printColumnPlans(
   }
   if (flags.json === true) return context.json({ destination, format: flags.to, entries: all });
   const header = ["source", "action", "shape", "chunks", "size", "destination"];
-  const rows = all.flatMap(({ path, arrays, code, message }) =>
+  const rows = all.flatMap(({ path, arrays, code, message, isKept }) =>
     code === undefined
       ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
           printable(source),
-          action,
+          isKept === true ? "keep" : action,
           shapeText(shape ?? []),
           formatCount(chunks),
           formatSize(nbytes),

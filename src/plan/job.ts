@@ -17,9 +17,9 @@ import {
   type SourceRun,
   type Target,
 } from "../convert/pipeline.ts";
-import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
 import { checkDestination, conflict, readRecord } from "../convert/run/destination.ts";
+import { type PlannedSource, placeAt, planItem } from "../convert/run/run-source.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";

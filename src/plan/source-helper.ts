@@ -1,10 +1,9 @@
 /** Converts the sources that a conversion hands over, in the other thread. See convert/run/helpers.ts. */
 
 import type { ConvertOptions, Destination, Target } from "../convert/pipeline.ts";
-import { placeAt, planItem } from "../convert/run/conversion.ts";
 import { BatchPublisher } from "../convert/run/conversion-store.ts";
 import type { HandedOutcome, HandedSource, Helper } from "../convert/run/helpers.ts";
-import { failuresOf, runMember } from "../convert/run/run-source.ts";
+import { failuresOf, placeAt, planItem, runMember } from "../convert/run/run-source.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, packError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";

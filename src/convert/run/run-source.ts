@@ -1,5 +1,5 @@
 /**
- * Runs one planned source: its tasks, the comparison, and then the documents that make it visible.
+ * Plans and runs one source: its tasks, the comparison, and then the documents that make it visible.
  *
  * For each array the objects come first, then the comparison if requested, then its documents; groups follow their members.
  * Knows the order; must not know formats.
@@ -8,7 +8,7 @@
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { joinKey } from "../../store/key.ts";
+import { isTaken, joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -17,22 +17,103 @@ import {
   assertSkippable,
   type ChunkCounts,
   type ConvertOptions,
+  type Destination,
   type FailedNode,
   failureOf,
   isSkippable,
   type NodeFailure,
+  type SourceItem,
   type SourceResult,
   type SourceRun,
   type Target,
+  type TargetPlace,
   type Task,
   type TaskContext,
 } from "../pipeline.ts";
+import { refuseColumns } from "../plan/conversion-jobs.ts";
+import { digestOf, watchSource } from "../sources/items.ts";
 import {
   type BatchPublisher,
   type ConversionStore,
   holdDocuments,
   type ObjectPublisher,
 } from "./conversion-store.ts";
+import { conflict } from "./destination.ts";
+
+/** The place of one source, given the number of sources. */
+export function placeAt(
+  { path = "", node: inHierarchy = "", isInGroup = false }: Omit<Destination, "store">,
+  node: string,
+  sources: number,
+): TargetPlace {
+  const isMember = isInGroup || sources > 1;
+  return { node, key: joinKey(path, node), inHierarchy, isMember };
+}
+
+/** True if something is at the place of a source, with or without the ending of the format. */
+export async function isPlaceTaken(
+  { store, path: root = "" }: Destination,
+  node: string,
+  { ending = "" }: Target,
+): Promise<boolean> {
+  const key = joinKey(root, node);
+  return (await isTaken(store, key)) || (node !== "" && ending !== "" && isTaken(store, `${key}${ending}`));
+}
+
+/** Throws `CONFLICT` if there is nothing to resume: no record is there, and something is at the place of every source. */
+export async function refuseFinished(
+  destination: Destination,
+  items: readonly Pick<SourceItem, "node">[],
+  target: Target,
+): Promise<void> {
+  // A hierarchy is taken as a whole.
+  const nodes = target.isHierarchy ? [""] : items.map(({ node }) => node);
+  for (const node of nodes) if (!(await isPlaceTaken(destination, node, target))) return;
+  throw conflict(
+    destination.store.describe(destination.path ?? ""),
+    "found no unfinished conversion for {resume: true}: the destination is finished, so nothing is left to do, or something else made it",
+  );
+}
+
+/** A planned source, and its fingerprint, which changes when the source does. */
+export interface PlannedSource {
+  readonly run: SourceRun;
+  readonly fingerprint: string;
+}
+
+/** Opens and plans a source. Throws errors of opening and planning. */
+export async function planSource(
+  item: SourceItem,
+  place: TargetPlace,
+  target: Target,
+  options: ConvertOptions,
+): Promise<SourceRun> {
+  const source = await item.open(options.signal);
+  const assertUnchanged = await watchSource(source, item.path);
+  if (options.columns !== undefined) refuseColumns(source, target, options.portable);
+  return { ...(await target.plan(source, place, options)), assertUnchanged };
+}
+
+/** Opens and plans a source that is converted. Throws a refusal too. */
+export async function planItem(
+  item: SourceItem,
+  place: TargetPlace,
+  target: Target,
+  options: ConvertOptions,
+): Promise<PlannedSource> {
+  const run = await planSource(item, place, target, options);
+  if (run.refusal !== undefined) throw run.refusal;
+  return { run, fingerprint: await fingerprintOf(item, run, target) };
+}
+
+/** Changes when the source does. */
+export async function fingerprintOf(
+  item: SourceItem,
+  run: SourceRun,
+  { isHierarchy }: Target,
+): Promise<string> {
+  return digestOf(await (isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint())));
+}
 
 /** Objects made at a time: while one is being synced, others are read and written. */
 const TASKS_AT_ONCE = 4;
