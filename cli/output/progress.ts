@@ -13,12 +13,9 @@ import { fitEnd, textWidth } from "./text-width.ts";
 /** The unit of `done` and `total`. */
 export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
-/** A progress; `isOpen` if `total` is only what a search has found so far, so that the share and the time left are unknown. */
-export type BarProgress = Progress & { readonly isOpen?: boolean };
-
 export interface ProgressBar {
   /** Callback for the library's `onProgress`; undefined if nothing is drawn. */
-  readonly onProgress: ((progress: BarProgress) => void) | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
   /** Clears the bar. May be called twice. */
   finish(): void;
 }
@@ -94,7 +91,7 @@ const NAME = 16;
  */
 export function drawBar(
   verb: string,
-  progress: BarProgress,
+  progress: Progress,
   seconds: number,
   columns: number,
   { unit: usual = "bytes", name = "" }: BarAbout = {},
@@ -112,7 +109,10 @@ export function drawBar(
       : `${rate.toFixed(1)} ${unit}/s`;
   const left = isSlow || seconds < STEADY ? "" : `${formatClock((total - done) / rate)} left`;
   const percent = `${String(Math.floor(part * 100)).padStart(3)} %`;
-  const found = [...(done < total ? [formatCount(done)] : []), `${formatCount(total)} found`].join(" of ");
+  const found = [
+    ...(done > 0 && done < total ? [formatCount(done)] : []),
+    `${formatCount(total)} found`,
+  ].join(" of ");
   const room = Math.max(0, columns - 1);
   const widths = [textWidth(printable(name)), textWidth(printable(label))] as const;
   const needed = widths.reduce((sum, width) => sum + (width === 0 ? 0 : Math.min(NAME, width) + 2), 0);

@@ -21,6 +21,10 @@ describe("the progress bar", () => {
     expect(drawBar("ls", { ...open, done: 10_700 }, 100, 120, { unit: "archives" })).toContain(
       "ls  10,700 found  107.0",
     );
+    const search = { done: 0, total: 12, isOpen: true, label: "/data/bundles/a.csv" };
+    expect(drawBar("convert", search, 100, 120, { unit: "archives" })).toBe(
+      "convert  12 found  /data/bundles/a.csv",
+    );
   });
 
   it("shows no time left before the rate is steady, or if there is none yet", () => {

@@ -22,6 +22,8 @@ export interface Progress {
   readonly label?: string;
   /** Unit of done and total, if it is not the call's usual one: the sources of a conversion, a survey of damage. */
   readonly unit?: "bytes" | "archives" | "chunks";
+  /** True while sources are searched: `total` is what was found so far. */
+  readonly isOpen?: boolean;
 }
 
 /** Options of long operations. */

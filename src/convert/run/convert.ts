@@ -308,9 +308,12 @@ async function findSources(
   if (!("kind" in source)) {
     if (await isArchive(source.store, source.path, { signal }))
       return findSources(await open(source.store, source.path, openOptions(options)), target, options);
+    const onFound = (total: number, label: string): void =>
+      options.onProgress?.({ done: 0, total, label, unit: "archives", isOpen: true });
+    const opening = { ...openOptions(options), onFound };
     const found = target.isHierarchy
-      ? findNodes(source, openOptions(options))
-      : findColumns(source, { ...openOptions(options), columns: options.columns });
+      ? findNodes(source, opening)
+      : findColumns(source, { ...opening, columns: options.columns });
     const items = await collectSources(found, nothing(name));
     const [only] = items;
     const isOne = items.length === 1 && only?.node === "";

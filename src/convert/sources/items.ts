@@ -27,6 +27,11 @@ import {
 import { chooseColumns, isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
 import { withoutMeaning } from "./zipline.ts";
 
+/** Is told of everything that a search looks at, with the number of sources found so far. */
+interface Watched {
+  readonly onFound?: ((found: number, path: string) => void) | undefined;
+}
+
 /** The columns that the caller wants. Other members of a group are not opened. */
 type Chosen = Pick<ConvertOptions, "columns">;
 
@@ -59,9 +64,9 @@ export async function isArchive(
  */
 export async function* findNodes(
   { store, path }: SourceLocation,
-  options: OpenOptions,
+  { onFound, ...options }: OpenOptions & Watched,
 ): AsyncGenerator<SourceItem> {
-  const { found, notes: onFiles } = await findAll({ store, path }, options);
+  const { found, notes: onFiles } = await findAll({ store, path }, { ...options, onFound });
   const named = namePaths([...found].map(([key, { error }]) => destinationName(pathBelow(key, path), error)));
   for (const [i, [key, { kind, error, others }]] of [...found]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -86,16 +91,19 @@ export async function* findNodes(
 /** The archives at or below a place by their keys, and notes on the other files there. */
 async function findAll(
   { store, path }: SourceLocation,
-  { signal }: OpenOptions,
+  { signal, onFound }: OpenOptions & Watched,
 ): Promise<{ readonly found: Map<string, FoundArchive>; readonly notes: readonly string[] }> {
   const found = new Map<string, FoundArchive>();
   const files: string[] = [];
   let count = 0;
   const onFile = (key: string): void => {
     if (count++ < NAMED) files.push(pathBelow(key, path));
+    onFound?.(found.size, store.describe(key));
   };
-  for await (const each of findArchives(store, path, { signal, isOther: isZarrFolder, onFile }))
+  for await (const each of findArchives(store, path, { signal, isOther: isZarrFolder, onFile })) {
     found.set(each.path, each);
+    onFound?.(found.size, store.describe(each.path));
+  }
   return { found, notes: notesOnFiles(store.describe(path), files, count) };
 }
 
@@ -139,9 +147,9 @@ function pathBelow(key: string, folder: string): string {
 /** Everything at or below a place, in name order: archives, Zarr arrays, groups that are tables. */
 export async function* findColumns(
   { store, path }: SourceLocation,
-  { columns, ...options }: OpenOptions & Chosen,
+  { columns, onFound, ...options }: OpenOptions & Chosen & Watched,
 ): AsyncGenerator<SourceItem> {
-  const { found: all, notes: onFiles } = await findAll({ store, path }, options);
+  const { found: all, notes: onFiles } = await findAll({ store, path }, { ...options, onFound });
   for (const [i, found] of [...all.values()].entries()) {
     const node = pathBelow(found.path, path);
     const where = store.describe(found.path);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { isArchive } from "../../../src/convert/sources/items.ts";
+import type { Progress } from "../../../src/index.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert, planConversion } from "../../../src/zarr.ts";
@@ -74,6 +75,29 @@ describe("a folder of archives", () => {
     });
     expect(counts.log).toEqual([]);
   });
+
+  it.each(["zarr", "bcolz"] as const)(
+    "reports what the search has found before anything is done, as %s",
+    async (to) => {
+      const seen: Progress[] = [];
+      const onProgress = (progress: Progress): void => void seen.push(progress);
+      const target = { store: new MemoryStore(), path: "out" };
+      await convert({ store: await makeTree(), path: "in" }, target, { to, onProgress });
+      const search = seen.slice(
+        0,
+        seen.findIndex(({ isOpen }) => isOpen !== true),
+      );
+      const files = [["memory:in/README.txt", 0]];
+      const even = [0, 2, 4].map((n) => `memory:in/minutes/even/${n}.bcolz`);
+      const odd = [1, 3, 5].map((n) => `memory:in/minutes/odd/${n}.bcolz`);
+      const archives = [...even, ...odd, "memory:in/notes.blp"].map((path, i) => [path, i + 1]);
+      expect(search.map(({ label, total }) => [label, total]).toSorted()).toEqual(
+        [...files, ...archives].toSorted(),
+      );
+      expect(search.every(({ done, unit }) => done === 0 && unit === "archives")).toBe(true);
+      expect(seen.slice(search.length).some(({ isOpen }) => isOpen)).toBe(false);
+    },
+  );
 
   it("has its metadata consolidated in the root, as zarrita and zarr-python read it", async () => {
     const target = new MemoryStore();
