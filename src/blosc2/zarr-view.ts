@@ -127,7 +127,7 @@ export class Blosc2Store implements ReadableStore {
     const { file, version } = this.#frame;
     // The version of the document is that of the file now, so that a conversion notices a change.
     const now = key === DOCUMENT ? (await this.#store.stat(file, options))?.version : version;
-    return bytes && { size: bytes.length, version: `${now}:${key}` };
+    return bytes && { size: bytes.length, version: `${now}:${key}`, opened: `${version}:${key}` };
   }
 
   async *list(folder: string): AsyncGenerator<ListEntry> {

@@ -113,7 +113,7 @@ export class Hdf5Store implements ReadableStore {
     const { store, key: file, version } = this.#file;
     // The version of a document is that of the file now, so that a conversion notices a change.
     const now = made === undefined ? version : (await store.stat(file))?.version;
-    return size === undefined ? undefined : { size, version: `${now}:${key}` };
+    return size === undefined ? undefined : { size, version: `${now}:${key}`, opened: `${version}:${key}` };
   }
 
   /** Bytes that an object takes in the file, without making it. */

@@ -18,6 +18,8 @@ export type ByteRange =
 
 /** What a store knows of an object without reading it. */
 export interface ObjectInfo {
+  /** For an object that is made from a file: the version that it had when the file was opened. */
+  readonly opened?: string;
   /** Bytes. */
   readonly size: number;
   /** Changes whenever the bytes do: an ETag, or size, time and inode. Compare only for equality. */

@@ -3,8 +3,10 @@
 import type { Finding, Identity, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { whileUnchanged } from "../../archive/kinds/unchanged.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
@@ -29,8 +31,65 @@ const MOST_VARIABLE = 64 << 20;
 
 /** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts, and `STALE` if the array was replaced. */
 export function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<VerifyReport> {
-  const verify = (): Promise<VerifyReport> => decodeChunks(array, options);
+  const verify = async (): Promise<VerifyReport> => {
+    const report = await decodeChunks(array, options);
+    // What is taken for damage may be the chunks of another array.
+    if (!report.ok) await refuseReplaced(array, options);
+    return report;
+  };
   return whileUnchanged(array.store, identitiesOf(array.model), verify, options);
+}
+
+/** Members of the documents, of all versions, that say how the chunks are stored. */
+const LAYOUT =
+  "shape data_type dtype chunk_grid chunks codecs compressor filters order storage_transformers".split(" ");
+
+/** Throws `STALE` if another array, or another file, has taken the place of the array since it was opened. */
+async function refuseReplaced(
+  { store, model }: Pick<VerifiedArray, "store" | "model">,
+  options: LongOptions,
+): Promise<void> {
+  for (const { key } of identitiesOf(model)) {
+    const { version, opened } = (await store.stat(key, options)) ?? {};
+    const bytes = opened === undefined ? await store.get(key, options) : undefined;
+    const isReplaced =
+      opened === undefined
+        ? bytes !== undefined && layoutOf(readDocument(bytes)) !== layoutOf(model.document)
+        : version !== opened;
+    if (isReplaced)
+      throw new SuperchunkError(
+        "STALE",
+        "another array has taken its place since it was opened; open it again",
+        {
+          path: store.describe(model.path),
+        },
+      );
+  }
+}
+
+/** A document that is damaged now was not when the array was opened. */
+function readDocument(bytes: Uint8Array): JsonObject {
+  try {
+    return objectOf(parseJson(bytes, ""));
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return {};
+  }
+}
+
+/** Copies of a document may have their members in another order. */
+function layoutOf(document: JsonObject): string {
+  const sorted = (value: JsonValue): JsonValue =>
+    Array.isArray(value)
+      ? value.map(sorted)
+      : typeof value === "object" && value !== null
+        ? Object.fromEntries(
+            Object.entries(value)
+              .sort(([a], [b]) => (a < b ? -1 : 1))
+              .map(([name, each]) => [name, sorted(each)]),
+          )
+        : value;
+  return stringifyJson(LAYOUT.map((name) => sorted(document[name] ?? null)));
 }
 
 /** The documents that another array in the same place would replace. */
