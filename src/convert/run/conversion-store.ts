@@ -282,6 +282,17 @@ export class BatchPublisher implements ObjectPublisher {
     this.#flushing = Promise.resolve();
   }
 
+  /** Deletes the last objects that wait, and gives up the documents of their arrays and groups, to make room on a full disk. */
+  async dropLast(count: number): Promise<void> {
+    const dropped = this.#written.splice(-count);
+    const isWhole = (key: string): boolean => {
+      const { folder } = splitKey(key);
+      return !dropped.some((each) => each === key || each.startsWith(`${folder}/`));
+    };
+    this.#documents = this.#documents.filter(([key]) => isWhole(key));
+    for (const key of dropped) await this.#store.delete(key);
+  }
+
   /** Publishes everything that waits, durably. */
   async finish(signal?: AbortSignal): Promise<void> {
     await this.#flush(signal);

@@ -98,6 +98,8 @@ export class Conversion {
   readonly #outcomes = new Outcomes();
   readonly #progress: ConversionProgress;
   #record: ConversionRecord | undefined;
+  /** False if a helper may not have made all that it wrote durable. */
+  #isSynced = true;
   /** Sources whose places are recorded as ours, if they were free. */
   #authorised = 0;
   /** Files that an earlier run may have left half written. */
@@ -184,17 +186,27 @@ export class Conversion {
     const isRecord = details.path === this.#stored.describe(record.key);
     const place = isRecord ? { ...details, path: root } : details;
     try {
-      if (this.#target.isHierarchy) {
-        await this.#batch?.recover();
-        await record.write({ synced: true });
-        await this.#batch?.finish();
-      }
+      if (this.#target.isHierarchy) await this.#keepComplete(record);
     } catch {
       return new SuperchunkError("NO_SPACE", summary, place); // only the first error is thrown
     }
     const { there } = this.#outcomes;
     const count = `${there} of ${this.#sources.items.length} archives are complete in ${root}`;
     return new SuperchunkError("NO_SPACE", `${summary}; ${count}`, place);
+  }
+
+  /** Records that what is written is durable, and publishes what waits. Gives up small objects if these have taken all the room. */
+  async #keepComplete(record: ConversionRecord): Promise<void> {
+    for (let count = 8; ; count *= 2) {
+      try {
+        await this.#batch?.recover();
+        await record.write({ synced: this.#isSynced });
+        return await this.#batch?.finish();
+      } catch (error) {
+        if (!isSuperchunkError(error, "NO_SPACE") || count > 256) throw error;
+      }
+      await this.#batch?.dropLast(count);
+    }
   }
 
   result(seconds: number): ConvertResult {
@@ -309,7 +321,9 @@ export class Conversion {
     } catch (error) {
       // It publishes what is complete. Only the first error is thrown.
       if (isSuperchunkError(error, "NO_SPACE"))
-        await helper.finish(new AbortController().signal).catch(() => undefined);
+        await helper.finish(new AbortController().signal).catch(() => {
+          this.#isSynced = false;
+        });
       throw error;
     }
     await helper.finish(signal);

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { isArchive } from "../../../src/convert/sources/items.ts";
+import { SuperchunkError } from "../../../src/errors.ts";
 import type { Progress } from "../../../src/index.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
+import type { ObjectInfo } from "../../../src/store/types.ts";
+import { interceptStore } from "../../../src/store/wrappers/intercept.ts";
 import { convert, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
@@ -232,6 +235,41 @@ describe("a folder of archives", () => {
       );
     }
     for (const n of [0, 1, 3]) expect([...counts]).toContain(`${n} of 3 archives are complete`);
+  });
+
+  it("of small archives gives some up on a full disk, so that the record and the documents of the others fit", async () => {
+    const source = new MemoryStore();
+    for (const n of numbers(1, 60))
+      await putCarray(source, `in/${n}`, values(n), 50, { dtype: "float64", shape: [50] });
+    const folder = temporaryFolder();
+    const pagesOf = (bytes: number): number => Math.ceil(bytes / 4096);
+    const held = new Map<string, number>();
+    // An object that is replaced stays until the new one is there.
+    const small = interceptStore(new FileStore(folder), {
+      async onCall({ method, key, args }, proceed) {
+        const [, bytes] = args;
+        const pages = bytes instanceof Uint8Array ? pagesOf(bytes.length) : 1;
+        const used = [...held.values()].reduce((sum, each) => sum + each, 0);
+        if (method === "put" && used + pages > 40)
+          throw new SuperchunkError("NO_SPACE", "the storage is full", { path: key });
+        const result = await proceed();
+        if (method === "delete") held.delete(key);
+        if (method === "put") held.set(key, pagesOf((result as ObjectInfo).size));
+        return result;
+      },
+    });
+    await expect(convert({ store: source, path: "in" }, { store: small, path: "out" })).rejects.toMatchObject(
+      { code: "NO_SPACE" },
+    );
+    const isShard = (key: string): boolean => key.endsWith("/c/0");
+    const kept = (await keysOf(new FileStore(folder))).filter(isShard);
+    expect(kept.length).toBeGreaterThan(5);
+    const result = await convert(
+      { store: source, path: "in" },
+      { store: new FileStore(folder), path: "out" },
+      { resume: true, verify: true },
+    );
+    expect(result).toMatchObject({ converted: 60, shardsKept: kept.length });
   });
 
   it("is distinguished from an archive", async () => {
