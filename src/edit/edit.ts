@@ -231,7 +231,7 @@ async function createLocked(store: WritableStore, path: string, options: CreateO
   const shape = isScalar ? [] : givenShape(given);
   if (format === "zarr") return createNode(store, path, { ...options, shape });
   const dtype = isZarrType(options.dtype)
-    ? parseDataType(options.dtype, { path, field: "dtype" })
+    ? parseDataType(options.dtype, { path: store.describe(path), field: "dtype" })
     : givenDType(options.dtype);
   refuseOtherRows(options.data, shape, dtype.itemSize);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);

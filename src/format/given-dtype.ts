@@ -27,6 +27,9 @@ export function checkDType(dtype: DType, asked: string, path: string): void {
 /** A dtype from a caller: parsed, or in numpy's form. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
 export function givenDType(given: JsonValue | DType | undefined, path = "dtype"): DType {
   if (given === undefined) throw badArgument("dtype", given, 'a dtype, such as "<f8"');
+  // A program without types may pass a class, such as Float64Array.
+  if (typeof given === "function")
+    throw badArgument("dtype", "a function", 'the name of a dtype, such as "float64"');
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
     return given as DType;
   try {

@@ -26,6 +26,12 @@ const refused: readonly (readonly [options: Record<string, unknown>, code: strin
   [{ fillValue: "high" }, "BAD_ARGUMENT", "high"],
   [{ compressor: null }, "BAD_ARGUMENT", "compressor is null, expected an object"],
   [{ dtype: "string" }, "UNSUPPORTED", "did you mean <U10 (10 characters) or |S10"],
+  [
+    { dtype: Float64Array },
+    "BAD_ARGUMENT",
+    'dtype is a function, expected the name of a dtype, such as "float64"',
+  ],
+  [{ dtype: { name: "price", type: "<f8" } }, "UNSUPPORTED", 'a: dtype is "price"'],
   [{ dtype: "bigint" }, "UNSUPPORTED", "did you mean int64 or uint64?"],
   [{ dtype: "Float64Array" }, "UNSUPPORTED", "did you mean float64?"],
   [{ shape: [4], data: [1, 2, 3] }, "BAD_ARGUMENT", "shape[0] is 4, expected 3, the number of rows in data"],
