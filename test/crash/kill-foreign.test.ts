@@ -18,7 +18,7 @@ import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
-const KILLS = Number(process.env["KILLS"] ?? sweep(100, 8)) / 4;
+const KILLS = Number(process.env["KILLS"] ?? sweep(100, 4)) / 4;
 
 let folder: string;
 let entry: string;

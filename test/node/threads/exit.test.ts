@@ -79,7 +79,7 @@ it("the process exits with an abandoned iteration", async () => {
 });
 
 it("the process does not exit before the threads have ended, if the caller waits for that", async () => {
-  for (let i = 0; i < sweep(8, 2); i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
+  for (let i = 0; i < sweep(8, 1); i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
 });
 
 it("the process exits with an uncaught exception, and its exit code", async () => {

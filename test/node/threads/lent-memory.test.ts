@@ -233,7 +233,7 @@ it("memory of a stopped read stays until the threads are done with it", async ()
 it("threads are not terminated while they load koffi, which would crash the process", async () => {
   await decoderWith(withKoffi);
   for (const name of ["left.js", "ended.js"]) {
-    for (let milliseconds = 20; milliseconds < 80; milliseconds += sweep(6, 30)) {
+    for (let milliseconds = 20; milliseconds < 80; milliseconds += sweep(6, 60)) {
       const args = [join(withKoffi.folder, name), ramp, String(milliseconds)];
       await expect(promisify(execFile)(process.execPath, args)).rejects.toMatchObject({
         code: 7,
