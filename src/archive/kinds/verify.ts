@@ -178,7 +178,7 @@ class Tally {
     // A superchunk of version 4 has room for longer chunks.
     const isAlone = place.prologue > 0 || (place.endsObject === true && place.header?.version !== 4);
     if (isAlone && chunk.trailing > 0)
-      this.warn("TRAILING", `${chunk.trailing} bytes or more follow the chunk; they are ignored`, {
+      this.warn("TRAILING", `${chunk.trailing} or more bytes follow the chunk; they are ignored`, {
         path: this.#describe(place),
         chunk: place.index,
       });

@@ -101,10 +101,14 @@ export async function* fetchChunks(
   }
 }
 
-/** Most bytes that the chunk and its digest can take, without its prologue. */
+/**
+ * Most bytes that the chunk and its digest can take, without its prologue; in an object of unknown size one more, which shows
+ * whether bytes follow the longest possible chunk.
+ */
 export function boundOf(place: PlacedChunk): number {
   const digest = DIGEST_LENGTHS[place.checksum];
-  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
+  const more = place.available === Number.POSITIVE_INFINITY ? 1 : 0;
+  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD + more;
   return Math.min(place.available, size + digest);
 }
 
@@ -204,8 +208,8 @@ export async function checkChunk(
  */
 function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + DIGEST_LENGTHS[place.checksum];
-  if (room.length >= needed) return;
   const most = header.nbytes + MAX_OVERHEAD;
+  if (room.length >= needed && (header.ctbytes <= most || place.ctbytes !== undefined)) return;
   if (header.ctbytes <= most) throw cutShort(place, path, needed, room.length);
   // No more than a chunk can need was read.
   const offset = place.offset + 12;
