@@ -176,10 +176,10 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
   }
 }
 
-/** False for a link that was not followed, and for an archive that could not be read: what prevented it may be over. */
-function isFinal({ notFollowed, error }: JsonObject): boolean {
+/** False for a link that was not followed, an unfinished conversion, and an archive that could not be read: what prevented it may be over. */
+function isFinal({ notFollowed, unfinished, error }: JsonObject): boolean {
   const { code } = (error ?? {}) as { readonly code?: JsonValue };
-  return notFollowed === undefined && code !== "IO" && code !== "STALE";
+  return (notFollowed ?? unfinished) === undefined && code !== "IO" && code !== "STALE";
 }
 
 /** The state of an archive's files: their number, total bytes, and time of the last change. Undefined for archives elsewhere. */
@@ -225,7 +225,8 @@ function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
 /** A record of outcomes: JSON Lines, written one by one. */
 interface BatchRecord {
   readonly kept: ReadonlyMap<string, JsonObject>;
-  add(line: JsonValue): Promise<void>;
+  /** `files`: the state of the files of the line's archive, for a later run. */
+  add(line: JsonValue, files?: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -254,10 +255,14 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
   if (resume) await file.truncate(end);
   return {
     kept,
-    add: (line) =>
-      file.appendFile(`${stringifyJson(line)}\n`).catch((error: Error) => {
-        throw Object.assign(error, { path }); // the system's error does not name the file
-      }),
+    add: (line, files) =>
+      file
+        .appendFile(
+          `${stringifyJson({ ...(line as JsonObject), ...(files === undefined ? {} : { files }) })}\n`,
+        )
+        .catch((error: Error) => {
+          throw Object.assign(error, { path }); // the system's error does not name the file
+        }),
     close: () => file.close(),
   };
 }
@@ -271,8 +276,8 @@ export function hasDamage(codes: readonly string[]): boolean {
 function parseLine(text: string): { readonly path: string; readonly line: JsonObject } | undefined {
   try {
     const line = JSON.parse(text) as JsonObject;
-    const { path, error, findings, notFollowed } = line;
-    const isLine = typeof (error ?? notFollowed) === "object" || Array.isArray(findings);
+    const { path, error, findings, notFollowed, unfinished } = line;
+    const isLine = typeof (error ?? notFollowed ?? unfinished) === "object" || Array.isArray(findings);
     return isLine && typeof path === "string" ? { path, line } : undefined;
   } catch {
     return undefined;

@@ -95,7 +95,10 @@ export function addVerify(program: Command, context: Context): void {
     )
     .addOption(filesFromOption())
     .option("--jobs <n>", "archives to verify at the same time", parseCount, JOBS)
-    .option("--report <file>", "write the result of each archive to a file as it comes, one JSON line each")
+    .option(
+      "--report <file>",
+      "write the result of each archive, and each unfinished conversion, to a file as it comes, one JSON line each",
+    )
     .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
     .option(
       "--only-damaged",
@@ -144,7 +147,8 @@ Examples:
         let printed = 0;
         for await (const item of batch) {
           countItem(item, totals);
-          if (item.kind === "outcome") await record?.add(withFiles(toJson(item.outcome), item.files));
+          if (item.kind === "outcome") await record?.add(toJson(item.outcome), item.files);
+          else if (item.kind === "unfinished") await record?.add(itemJson(item));
           if (options.quiet === true || (options.onlyDamaged === true && isIntact(item))) continue;
           if (json) {
             if (item.kind === "kept") continue;
@@ -157,11 +161,6 @@ Examples:
       await conclude(totals, options, context);
       if (options.quiet !== true) await notePacked(packed, context);
     });
-}
-
-/** A line of the report, with the state of the files for a later run. */
-function withFiles(line: JsonValue, files: string | undefined): JsonValue {
-  return files === undefined ? line : { ...(line as JsonObject), files };
 }
 
 /** Sets the exit code and prints the sums. */

@@ -1,5 +1,5 @@
 /** Conversions that have not ended: `ls` and `verify` name them and say how to go on, and what they left counts as no archive. */
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -67,6 +67,27 @@ it.each(["carray", "one.npy", "one.zarr"])("%s is named by its own path too", as
     const { out } = await runCli([command, at(`all/${name}`)]);
     expect(out.split("\n")[0]).toBe(line);
   }
+});
+
+it("the report of verify has a line for each, which a resumed run writes again", async () => {
+  const report = at("report.jsonl");
+  const read = (): { path: string; unfinished?: object; ok?: boolean }[] =>
+    readFileSync(report, "utf8")
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  await runCli(["verify", at("all"), "--report", report]);
+  const first = read();
+  const { archives } = JSON.parse((await runCli(["verify", at("all"), "--json"])).out);
+  expect(first.map(({ path, unfinished }) => ({ path, unfinished }))).toEqual(
+    archives.map(({ path, unfinished }: { path: string; unfinished?: object }) => ({ path, unfinished })),
+  );
+  expect(first.filter(({ unfinished }) => unfinished !== undefined)).toHaveLength(3);
+  const resumed = await runCli(["verify", at("all"), "--report", report, "--resume"]);
+  expect([resumed.code, resumed.err]).toEqual([1, ""]);
+  expect(resumed.out).toContain("3 unfinished conversions, 1 kept from the earlier run");
+  expect(read()).toHaveLength(first.length + 3);
+  rmSync(report);
 });
 
 it("as JSON they are entries and a total, in CSV messages", async () => {
