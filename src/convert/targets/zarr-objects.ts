@@ -5,17 +5,20 @@
  * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
  */
 import { at, elementsOf } from "../../bytes/arrays.ts";
+import { HEADER_LENGTH } from "../../codec/header.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isGenerating, type ReadableStore, saysEncoded } from "../../store/types.ts";
-import { leafOf, shardIndexOf } from "../../zarr/codecs/chain.ts";
+import { wholeChunk } from "../../zarr/codecs/bytes-codecs.ts";
+import { type Chain, leafOf, shardIndexOf } from "../../zarr/codecs/chain.ts";
+import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions, parseKeyEncoding } from "../../zarr/document/chunk-grid.ts";
 import { DOCUMENT, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { parseDocument } from "../../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
-import { decodeStages } from "../../zarr/read/leaf.ts";
+import { checkSize, decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { type EncodedPlace, placeDetails, readPlace, ShardCache } from "../../zarr/read/shard-cache.ts";
 import {
@@ -24,7 +27,8 @@ import {
   encodeShardIndex,
   type ShardEntry,
 } from "../../zarr/read/shard-index.ts";
-import { storedPositions } from "../../zarr/read/stored-chunks.ts";
+import { listStoredChunks, storedPositions } from "../../zarr/read/stored-chunks.ts";
+import { onlyChunk } from "../../zarr/read/verify.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
 import { notesOnArray, type Recoding, storedCodecs, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
 import { compareZarr } from "../run/compare.ts";
@@ -88,6 +92,7 @@ function objectWriter(
 ): ArrayRun["run"] {
   const { model, store } = array;
   const { serializer } = model.chain;
+  const { itemSize } = model.dtype;
   const cache = new ShardCache(store);
   // If the store encodes some chunks of an array, it copies the others.
   const kindOf = async (key: string): Promise<"copied" | "recoded"> =>
@@ -107,19 +112,22 @@ function objectWriter(
       if (recoder === undefined && isGenerating(store) && store.getPieces !== undefined) {
         const pieces = await store.getPieces(from, { signal });
         if (pieces === undefined) return false;
-        await context.store.put(task.key, pieces, { signal });
+        const chunk = { place: { ...place, nbytes: undefined }, decoded: elementsOf(shape) * itemSize };
+        const checked = serializer.kind === "bytes" ? checkedPieces(pieces, [chunk], model) : pieces;
+        await context.store.put(task.key, checked, { signal });
         counts[await kindOf(from)]++;
         return true;
       }
       const info = await store.stat(from, { signal });
       if (info === undefined) return false;
-      // The object is copied unseen; but with a damaged index, no reader would find any of its chunks.
-      if (serializer.kind === "sharding" && model.chain.stages.length === 0)
-        await cache.open(from, shardIndexOf(model.chain, serializer, shape));
       const whole = { ...place, nbytes: info.size };
       if (recoder === undefined) {
+        const isSharded = serializer.kind === "sharding" && model.chain.stages.length === 0;
+        const chunks = isSharded
+          ? await chunksAt(store, model, task.part, cache, signal)
+          : [{ place: whole, decoded: elementsOf(shape) * itemSize }];
         const pieces = readObjectPieces(store, from, whole, signal);
-        await context.store.put(task.key, pieces, { signal });
+        await context.store.put(task.key, checkedPieces(pieces, chunks, model), { signal });
         counts[await kindOf(from)]++;
       } else {
         const encoded = await readPlace(store, whole, 0, info.size, signal);
@@ -136,7 +144,7 @@ function objectWriter(
     );
     if (places.length === 0) return false;
     const stored =
-      recoder === undefined ? copies(store, places, signal) : recoded(store, places, recoder, context);
+      recoder === undefined ? copies(array, places, signal) : recoded(store, places, recoder, context);
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
       const entries = emptyEntries(shard.entries.length);
       let offset = 0;
@@ -161,13 +169,18 @@ interface ShardChunk {
 
 type SlotPlace = EncodedPlace & ShardEntry & { readonly slot: number };
 
+/** The inner chunks of a shard as stored. */
 function* copies(
-  store: ReadableStore,
+  { store, model, chunkShape }: ZarrArray,
   places: readonly SlotPlace[],
   signal: AbortSignal | undefined,
 ): Generator<ShardChunk> {
-  for (const { key, slot, offset, nbytes } of places)
-    yield { slot, nbytes, pieces: readObjectPieces(store, key, { offset, nbytes }, signal) };
+  const decoded = elementsOf(chunkShape) * model.dtype.itemSize;
+  for (const place of places) {
+    const { key, slot, offset, nbytes } = place;
+    const pieces = readObjectPieces(store, key, { offset, nbytes }, signal);
+    yield { slot, nbytes, pieces: checkedPieces(pieces, [{ place, decoded }], model, offset) };
+  }
 }
 
 async function* recoded(
@@ -228,4 +241,108 @@ export async function* readObjectPieces(
       });
     yield bytes;
   }
+}
+
+// Checks what shows, without decoding, whether stored chunks can be read, while their bytes pass: their lengths, the headers of
+// Blosc chunks, and the indexes of shards. A chunk that passes may still be damaged inside.
+
+/** A chunk of an object that passes. */
+interface PassingChunk {
+  /** `nbytes` is undefined for a chunk that is the whole object, whose length shows at its end. */
+  readonly place: EncodedPlace;
+  /** Bytes of its values. */
+  readonly decoded: number;
+}
+
+/** The chunks in the object at a position of the grid, by offset. Reads the indexes of shards, and throws their errors. */
+async function chunksAt(
+  store: ReadableStore,
+  model: ArrayModel,
+  position: readonly number[],
+  cache: ShardCache,
+  signal: AbortSignal | undefined,
+): Promise<readonly PassingChunk[]> {
+  const chunks: PassingChunk[] = [];
+  const listed = listStoredChunks(store, onlyChunk(model, position), cache, signal);
+  for await (const { key, offset, nbytes, slot, shape } of listed) {
+    const place = { key, path: store.describe(key), offset, nbytes, ...(slot === undefined ? {} : { slot }) };
+    chunks.push({ place, decoded: elementsOf(shape) * model.dtype.itemSize });
+  }
+  return chunks.sort((a, b) => a.place.offset - b.place.offset);
+}
+
+/**
+ * Passes the pieces of an object on, and checks its chunks, which are given by offset. `base` is the byte of the object that the pieces
+ * start with.
+ * @throws BAD_FIELD, TRUNCATED, UNSUPPORTED
+ */
+async function* checkedPieces(
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  chunks: readonly PassingChunk[],
+  model: ArrayModel,
+  base = 0,
+): AsyncGenerator<Uint8Array> {
+  const check = checkOf(model.chain);
+  const head = new Uint8Array(HEADER_LENGTH);
+  let [next, held, position] = [0, 0, base];
+  for await (const piece of pieces) {
+    for (; next < chunks.length; next++, held = 0) {
+      const { place } = at(chunks, next);
+      const from = place.offset + held - position;
+      const length = Math.min(HEADER_LENGTH, place.nbytes ?? HEADER_LENGTH) - held;
+      const part = piece.subarray(from, from + length);
+      head.set(part, held);
+      held += part.length;
+      if (part.length < length || place.nbytes === undefined) break;
+      check(at(chunks, next), head.subarray(0, held), place.nbytes);
+    }
+    position += piece.length;
+    yield piece;
+  }
+  const last = chunks[next];
+  if (last !== undefined)
+    check(last, head.subarray(0, held), last.place.nbytes ?? position - last.place.offset);
+}
+
+type Check = (chunk: PassingChunk, head: Uint8Array, nbytes: number) => void;
+
+/** The check of the chunks of a chain. */
+function checkOf(chain: Chain): Check {
+  const { stages, isLeaf } = outermost(chain);
+  const isVariable = stages[0]?.decodeSpan !== undefined;
+  // A crc32c follows what it is the sum of.
+  const sums = stages.length - 1 - stages.findLastIndex(({ v3 }) => v3?.["name"] !== "crc32c");
+  const stage = stages.at(-1 - sums);
+  const isKnown = isLeaf && !isVariable;
+  const isOnly = stages.length === sums + 1;
+  return ({ place, decoded }, head, stored) => {
+    const nbytes = stored - sums * SUM;
+    try {
+      if (stage === undefined && isKnown) checkSize(nbytes, decoded, place);
+      else if (nbytes <= 0 && stage?.isCustom !== true) throw emptyChunk(stored);
+      else if (stage?.isBlosc === true) wholeChunk(head, isOnly && isKnown ? decoded : undefined, nbytes);
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.inObject(placeDetails(place)) : error;
+    }
+  };
+}
+
+/** Bytes of a crc32c. */
+const SUM = 4;
+
+/** The codecs of the bytes that an index, or a key, names: those of innermost chunks, or of a shard that is compressed as a whole. */
+function outermost({ serializer, stages }: Chain): {
+  readonly stages: readonly Stage[];
+  readonly isLeaf: boolean;
+} {
+  if (serializer.kind === "bytes") return { stages, isLeaf: true };
+  return stages.length > 0 ? { stages, isLeaf: false } : outermost(serializer.inner);
+}
+
+function emptyChunk(stored: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk has ${stored} bytes, too few for its codecs. It is damaged; look for another copy`,
+    { offset: 0, field: "chunk", found: stored },
+  );
 }

@@ -2,8 +2,8 @@
 
 import { hex32, joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
-import { decode, info } from "../../codec/decode/decode.ts";
-import { checkExpectations } from "../../codec/header.ts";
+import { decode } from "../../codec/decode/decode.ts";
+import { checkExpectations, decodeHeader } from "../../codec/header.ts";
 import { HERE } from "../../codec/made.ts";
 import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
@@ -115,23 +115,27 @@ async function decodeChunk(
   return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
 }
 
-/** Checks that the bytes are exactly one chunk, and that it decodes to `expectedNbytes` if given. @throws BAD_FIELD, TRUNCATED */
-export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
-  const header = headerOf(bytes);
+/**
+ * Checks that the bytes are exactly one chunk, and that it decodes to `expectedNbytes` if given. `stored`: the length of the chunk, if the
+ * bytes are only its header.
+ * @throws BAD_FIELD, TRUNCATED
+ */
+export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number, stored: number = bytes.length): void {
+  const header = headerOf(bytes, stored);
   const { ctbytes } = header;
-  if (ctbytes !== bytes.length)
+  if (ctbytes !== stored)
     throw new SuperchunkError(
       "BAD_FIELD",
-      `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${bytes.length} bytes are stored; the chunk or its index entry is damaged`,
-      { offset: 12, field: "ctbytes", expected: bytes.length, found: ctbytes },
+      `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${stored} bytes are stored; the chunk or its index entry is damaged`,
+      { offset: 12, field: "ctbytes", expected: stored, found: ctbytes },
     );
   checkExpectations(header, { expectedNbytes });
 }
 
 /** No program ever wrote another version or compressor under this codec's name, so such bytes are damaged. */
-function headerOf(bytes: Uint8Array): ChunkHeader {
+function headerOf(bytes: Uint8Array, stored: number): ChunkHeader {
   try {
-    return info(bytes);
+    return decodeHeader(bytes, stored);
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     throw new SuperchunkError("BAD_FIELD", error.summary, error.details);

@@ -267,7 +267,8 @@ function limitsOf(
   });
 }
 
-function checkSize(found: number, expected: number, place: EncodedPlace): void {
+/** Throws `BAD_FIELD` if a chunk has not as many bytes of values as its shape and data type make it. */
+export function checkSize(found: number, expected: number, place: EncodedPlace): void {
   if (found === expected) return;
   throw new SuperchunkError(
     "BAD_FIELD",
