@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { interceptStore, type StoreCall } from "../../src/store/wrappers/intercept.ts";
 import { loadFolder } from "./memory-archive.ts";
 
 async function openSmall() {
@@ -42,4 +45,21 @@ test("progress ends at the total", async () => {
     },
   });
   expect(last).toMatchObject({ done: 8000, total: 8000 });
+});
+
+test("the search for chunks in a long file that has none ends when the caller aborts", async () => {
+  const size = 2 ** 40;
+  const controller = new AbortController();
+  let reads = 0;
+  const store = interceptStore(new MemoryStore(new Map([["huge.blp", new Uint8Array(1)]])), {
+    async onCall<T>({ method, args }: StoreCall, proceed: () => Promise<T>): Promise<T> {
+      if (method === "stat") return { ...(await proceed()), size };
+      if (method !== "getRange") return proceed();
+      if (++reads === 400) controller.abort(new Error("enough"));
+      return new Uint8Array((args[1] as { length: number }).length) as T;
+    },
+  });
+  const { signal } = controller;
+  await expect(repairArray(store, "huge.blp", { dryRun: true, signal })).rejects.toThrow("enough");
+  expect(reads).toBe(400);
 });

@@ -6,6 +6,7 @@ import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import type { ChecksumName } from "../../format/types.ts";
+import { pauseIfDue } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { findFlaw, headerIn, readHeaderAt } from "./chunk-check.ts";
@@ -73,18 +74,23 @@ export class ChunkProbe {
   readonly #store: ReadableStore;
   readonly #file: ProbedFile;
   readonly #maxNbytes: number;
+  readonly #signal: AbortSignal | undefined;
 
-  constructor(store: ReadableStore, file: ProbedFile, maxNbytes: number) {
+  constructor(store: ReadableStore, file: ProbedFile, maxNbytes: number, signal: AbortSignal | undefined) {
     this.#store = store;
     this.#file = file;
     this.#maxNbytes = maxNbytes;
+    this.#signal = signal;
   }
 
   get digestLength(): number {
     return DIGEST_LENGTHS[this.checksum];
   }
 
+  /** Bytes of the file, as far as it has them. Throws if the search is aborted, which may take hours in a long file. */
   async read(offset: number, length: number): Promise<Uint8Array> {
+    await pauseIfDue();
+    this.#signal?.throwIfAborted();
     const { key, size } = this.#file;
     const range = { offset, length: Math.max(0, Math.min(length, size - offset)) };
     return range.length === 0

@@ -45,6 +45,7 @@ export interface ChunkFileFacts {
   readonly maxNbytes: number;
   /** Searches for Blosc headers if nothing else locates the chunks. */
   readonly scan: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A chunk's place in a file, or why there is none. */
@@ -121,11 +122,10 @@ class Search {
     this.#store = store;
     this.#facts = facts;
     this.#file = { key, path: store.describe(key), size };
-    this.#probe = new ChunkProbe(store, this.#file, facts.maxNbytes);
+    this.#probe = new ChunkProbe(store, this.#file, facts.maxNbytes, facts.signal);
   }
 
   async run(): Promise<FileChunks> {
-    const { size } = this.#file;
     this.#header = await this.#readHeader();
     const headerLength = this.#header?.headerLength ?? FILE_HEADER_LENGTH;
     const begin = await this.#readMetadata(headerLength);
@@ -137,7 +137,7 @@ class Search {
     const { nchunks: stated = -1, offsets: isListed = false } = this.#header ?? {};
     const counted = stated >= 0 && !table.isCounted ? table.offsets.length : stated;
     const known = this.#facts.count ?? counted;
-    const total = known >= 0 && known * HEADER_LENGTH <= size * 64 ? known : undefined;
+    const total = known >= 0 && known * HEADER_LENGTH <= this.#file.size * 64 ? known : undefined;
     if (total === undefined && counted >= 0) this.#absent(0, Number.POSITIVE_INFINITY);
     if (isListed && stated < 0) this.#problems.push("the header does not count its chunks");
     if (isListed && !leads && total !== 0)
@@ -304,7 +304,7 @@ class Search {
   async #possibleEnds(at: number, fits: number): Promise<readonly number[]> {
     const ends = new Set<number>();
     let last = this.#file.size;
-    for (let i = 0; i < fits && at + i * ENTRY < last; i += BATCH)
+    for (let i = 0; i < Math.min(fits, MAX_TABLE / ENTRY) && at + i * ENTRY < last; i += BATCH)
       for (const [j, entry] of (await this.#entries(at + i * ENTRY, BATCH)).entries()) {
         if (entry <= at + (i + j) * ENTRY || entry >= last || (entry - at) % ENTRY !== 0) continue;
         ends.add(entry);

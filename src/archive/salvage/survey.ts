@@ -181,7 +181,8 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   const changed = await readOrNote({ problems, lost }, loss, () => withJournal(given, key, head, options));
   const store = changed ?? given;
   const path = store.describe(key);
-  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan: options.scan === true });
+  const { signal, scan = false } = options;
+  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan, signal });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   if (file.size === 0)
     throw new SuperchunkError("TRUNCATED", "the file is empty; look for a complete copy", { path });
