@@ -58,6 +58,8 @@ export async function adviseOnSalvage(
     return { advice: adviceOn(found, command), found };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
+    if (error.details.field === "hierarchy")
+      return { advice: { whole: null, gone: 0, text: inCommandWords(error.summary) } };
     if (error.code !== "INCOMPLETE") return { advice: undefined };
     const advice = {
       whole: null,

@@ -244,7 +244,10 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   const into = target === undefined ? undefined : givenPath(target);
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
-  const { store, path: key } = isHere && isBucketAddress(at) ? locateTarget(at) : await locate(at);
+  const { store, path: key } =
+    isHere && isBucketAddress(at)
+      ? locateTarget(at)
+      : await locate(at).catch((error: unknown) => refuseNode(error, at));
   return closing(store, async () => {
     const isFile = key !== "";
     const dst = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
@@ -265,4 +268,18 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
       await dst?.store.close?.();
     }
   });
+}
+
+/** Throws that a node of a hierarchy of zarr 2.13 to 2.18, which is not a folder, is not repaired alone; the error that was caught for others. */
+async function refuseNode(error: unknown, path: string): Promise<never> {
+  if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+  const node = await open(path).catch(() => undefined);
+  await node?.close?.();
+  if (node?.dialect !== "zarr3-transformer") throw error;
+  const root = node.store.describe("").replace(/\/+$/, "");
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `the node is repaired with its hierarchy, because both share folders: superchunk repair ${root} DST`,
+    { path, field: "hierarchy", expected: root },
+  );
 }

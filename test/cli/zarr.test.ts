@@ -1,7 +1,7 @@
 /** The commands that read, on Zarr arrays and groups: the corpus, damaged copies, Zarr v2, and addresses. */
 
 import { createHash } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { create as createIn } from "../../src/edit/edit.ts";
@@ -405,5 +405,51 @@ describe("chunks of HDF5 and Blosc2 files are listed with their places in the fi
     expect(JSON.parse(out)).toMatchObject([{ offset: null }]);
     const table = await runCli(["chunks", "fixtures/blosc2-tables/deleted.b2z/price"]);
     expect(table.out).toMatch(/c\/0 +- +464/);
+  });
+});
+
+describe("a hierarchy of the older transformer", () => {
+  const made = (): string => {
+    const root = join(temporaryFolder(), "t");
+    cpSync(join(corpusFolder, "zarr3-transformer/i4-1d"), root, { recursive: true });
+    return root;
+  };
+
+  test("repair of one of its arrays is refused, and names the command for the hierarchy, as verify does", async () => {
+    const root = made();
+    const { code, err } = await runCli(["repair", join(root, "arr"), `${root}-copy`]);
+    expect([code, err]).toEqual([1, expect.stringContaining(`superchunk repair ${root} DST`)]);
+    const chunk = join(root, "data/root/arr/c1");
+    writeFileSync(chunk, readFileSync(chunk).fill(0xff, 20, 30));
+    const verified = await runCli(["verify", root]);
+    expect([verified.code, verified.out]).toEqual([
+      3,
+      expect.stringContaining(`superchunk repair ${root} DST`),
+    ]);
+  });
+
+  test("data without a document are damage, which no command passes over, and repair copies them", async () => {
+    const root = made();
+    cpSync(join(root, "data/root/arr"), join(root, "data/root/group/other"), { recursive: true });
+    rmSync(join(root, "meta/root/arr.array.json"));
+    const { code, out } = await runCli(["verify", root]);
+    expect(code).toBe(3);
+    for (const name of ["arr", "group"])
+      expect(out).toMatch(
+        new RegExp(`^DAMAGED  .*/${name}\\n {2}error INCOMPLETE: .*document .* is missing`, "m"),
+      );
+    expect((await runCli(["convert", root, `${root}.zarr`])).code).toBe(3);
+    const repaired = await runCli(["repair", root, `${root}-copy`]);
+    expect([repaired.code, repaired.err]).toEqual([3, expect.stringContaining("lost: ")]);
+    const names = (folder: string): string[] =>
+      readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
+    expect(names(`${root}-copy`)).toEqual(names(root).filter((name) => !/^meta/.test(name)));
+  });
+
+  test("a folder that an array left empty when it was removed is not damage", async () => {
+    const root = made();
+    mkdirSync(join(root, "data/root/removed"));
+    const { code, out } = await runCli(["verify", root]);
+    expect([code, out]).toEqual([0, expect.stringContaining("1 archive: 1 ok")]);
   });
 });

@@ -387,7 +387,14 @@ async function surveyZarr(
   const stores: { readonly folder: string; readonly store: ReadableStore }[] = [];
   const visit = async (node: Awaited<ReturnType<typeof openZarr>>, name: string): Promise<void> => {
     if (node.kind === "group") {
-      for (const member of await node.members()) await visit(await node.open(member), joinKey(name, member));
+      for (const member of await node.members()) {
+        const below = await node.open(member).catch((error: unknown) => {
+          // Data without a document are copied as they are.
+          if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "document") throw error;
+          found.lost.push(error.message);
+        });
+        if (below !== undefined) await visit(below, joinKey(name, member));
+      }
       return;
     }
     const {

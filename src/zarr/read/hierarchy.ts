@@ -43,12 +43,14 @@ export async function openInHierarchy(hierarchy: Hierarchy, path: string): Promi
     );
   const groupKey = joinKey(base, documentKey(path, "group", suffix));
   const group = await read(groupKey);
-  const members = (): AsyncIterable<string> => membersOf(hierarchy, path, suffix);
   // A group may have no document and exist only through its members. The root always exists.
-  if (group === undefined && path !== "" && (await isEmpty(members())))
+  if (group === undefined && path !== "" && (await isEmpty(documentsOf(hierarchy, path, suffix)))) {
+    if (await hasData(hierarchy, path)) throw lostDocument(store.describe(arrayKey));
     throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
       path: store.describe(arrayKey),
     });
+  }
+  const members = (): AsyncIterable<string> => membersOf(hierarchy, path, suffix);
   const document: JsonObject = {};
   const model: GroupModel = parseTransformerGroup(group ?? document, path, store.describe(groupKey));
   return new ZarrGroup(store, model, {
@@ -57,7 +59,34 @@ export async function openInHierarchy(hierarchy: Hierarchy, path: string): Promi
   });
 }
 
-async function* membersOf(
+/** The names that documents give, and then those of data without a document. */
+async function* membersOf(hierarchy: Hierarchy, path: string, suffix: string): AsyncGenerator<string> {
+  const seen = new Set<string>();
+  for await (const name of documentsOf(hierarchy, path, suffix)) {
+    seen.add(name);
+    yield name;
+  }
+  const { store, base, signal } = hierarchy;
+  for await (const { name, kind } of store.list(joinKey(base, DATA, path), { signal }))
+    if (kind === "folder" && !seen.has(name) && (await hasData(hierarchy, joinKey(path, name)))) yield name;
+}
+
+/** Folder of the chunks, below that of the hierarchy. */
+const DATA = "data/root";
+
+async function hasData({ store, base, signal }: Hierarchy, path: string): Promise<boolean> {
+  return !(await isEmpty(store.list(joinKey(base, DATA, path), { signal })));
+}
+
+function lostDocument(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the document of the array is missing, but data are stored for it, which cannot be read without. Look for a copy of the document",
+    { path, field: "document", expected: "a document", found: "only data" },
+  );
+}
+
+async function* documentsOf(
   { store, base, signal }: Hierarchy,
   path: string,
   suffix: string,
@@ -73,7 +102,7 @@ async function* membersOf(
   }
 }
 
-async function isEmpty(names: AsyncIterable<string>): Promise<boolean> {
+async function isEmpty(names: AsyncIterable<unknown>): Promise<boolean> {
   for await (const _ of names) return false;
   return true;
 }
