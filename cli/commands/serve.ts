@@ -104,15 +104,15 @@ function openBrowser(url: string): void {
 
 async function serve(paths: readonly string[], flags: ServeFlags, context: Context): Promise<void> {
   const { signal } = context;
-  await serveUntilAborted(paths, flags, context, async ({ view, url, archives = 0 }) => {
+  await serveUntilAborted(paths, flags, context, async ({ view, url, archives = 0, leftOut = [] }) => {
     const nodes = await view.list("", { signal });
     assertReadable(nodes);
-    if (flags.json === true) await context.json({ url, archives, nodes });
+    if (flags.json === true) await context.json({ url, archives, nodes, leftOut });
     else {
       const group = firstGroup(nodes);
       const inside = group === undefined ? [] : await view.list(group.path, { signal });
       const isTree = inside.slice(1).some(({ kind }) => kind === "group");
-      for (const line of pasteLines(url, nodes, { archives, isTree })) await context.out.line(line);
+      for (const line of pasteLines(url, nodes, { archives, isTree, leftOut })) await context.out.line(line);
     }
     await context.out.flush();
   });
@@ -140,7 +140,11 @@ function firstGroup(nodes: readonly ViewNode[]): ViewNode | undefined {
 function pasteLines(
   url: string,
   nodes: readonly ViewNode[],
-  { archives, isTree }: { readonly archives: number; readonly isTree: boolean },
+  {
+    archives,
+    isTree,
+    leftOut,
+  }: { readonly archives: number; readonly isTree: boolean; readonly leftOut: readonly string[] },
 ): string[] {
   const readable = nodes.slice(1).filter(({ error }) => error === undefined);
   const array = readable.find(({ kind }) => kind === "array");
@@ -181,7 +185,21 @@ function pasteLines(
   }
   for (const { path, error } of nodes)
     if (error !== undefined) lines.push(`not readable  ${printable(path)}: ${printable(error)}`);
+  if (leftOut.length > 0)
+    lines.push(
+      "",
+      `${formatPlural(leftOut.length, "folder")} of Zarr left out (${shownNames(leftOut)}): any file server can serve them as they are; "superchunk view" shows them`,
+    );
   return [...lines, "", "Ctrl-C ends it."];
+}
+
+/** Names that are printed. */
+const MOST_NAMES = 5;
+
+function shownNames(paths: readonly string[]): string {
+  const more = paths.length - MOST_NAMES;
+  const names = paths.slice(0, MOST_NAMES).map(printable).join(", ");
+  return more > 0 ? `${names} and ${more} more` : names;
 }
 
 /** Serves paths until Ctrl-C, which is the normal end of a server. `announce` prints how to reach it. */

@@ -35,6 +35,8 @@ interface EntryOptions {
   readonly isAmong?: boolean | undefined;
   /** Called with the key of each file in a folder that is neither an archive nor in one. */
   readonly onFile?: ((key: string) => void) | undefined;
+  /** Called with each folder of Zarr that is left out, because it needs no view. */
+  readonly onZarr?: ((source: string) => void) | undefined;
 }
 
 /**
@@ -44,7 +46,7 @@ interface EntryOptions {
 export async function locateEntries(
   paths: readonly string[],
   { signal, openPlace }: Pick<OpenOptions, "signal" | "openPlace">,
-  { isOther, sets, isAmong = paths.length > 1, onFile }: EntryOptions,
+  { isOther, sets, isAmong = paths.length > 1, onFile, onZarr }: EntryOptions,
 ): Promise<ServedEntries> {
   const stores: { close?(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
@@ -87,6 +89,7 @@ export async function locateEntries(
       signal,
       openPlace,
       onFile,
+      onZarr,
       shown: sets !== undefined,
     }).catch((error: unknown) => {
       if (isOther?.(error) === true) return undefined;

@@ -3,7 +3,7 @@ import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives, isBlosc2Folder, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
 import { SuperchunkError } from "../errors.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { ListEntry, ReadableStore } from "../store/types.ts";
 import { namePaths } from "../zarr/document/node-names.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
@@ -13,6 +13,8 @@ import type { ViewEntry } from "./view-tree.ts";
 interface FindEntriesOptions extends OpenOptions {
   /** HDF5 files, and frames and stores of Blosc2 (default false). */
   readonly shown?: boolean | undefined;
+  /** Called with the name in messages of each folder of Zarr that holds no archive, which is not among the entries. */
+  readonly onZarr?: ((source: string) => void) | undefined;
   /** Called with the key of each file that is neither an archive nor in one. */
   readonly onFile?: ((key: string) => void) | undefined;
 }
@@ -21,13 +23,21 @@ interface FindEntriesOptions extends OpenOptions {
 export async function findViewEntries(
   store: ReadableStore,
   path = "",
-  { shown, ...options }: FindEntriesOptions = {},
+  { shown, onZarr, ...options }: FindEntriesOptions = {},
 ): Promise<ViewEntry[]> {
   const keys: string[] = [];
   const refused = new Map<string, SuperchunkError>();
   const others = new Set<string>();
-  const isOther = shown === true ? isBlosc2Folder : undefined;
-  for await (const found of findArchives(store, path, { ...options, isOther })) {
+  const zarr: string[] = [];
+  const isOther = (entries: readonly ListEntry[], key: string): boolean => {
+    if (isBlosc2Folder(entries)) return true;
+    if (isZarrFolder(entries)) zarr.push(key);
+    return false;
+  };
+  for await (const found of findArchives(store, path, {
+    ...options,
+    isOther: shown === true ? isOther : undefined,
+  })) {
     keys.push(found.path);
     if (found.kind === "other") others.add(found.path);
     if (found.error !== undefined) refused.set(found.path, found.error);
@@ -39,6 +49,11 @@ export async function findViewEntries(
       if (kind === "other") throw onlyZarr(store.describe(path));
     throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", { path: store.describe(path) });
   }
+  const isAt = (key: string, folder: string): boolean =>
+    folder === "" || key === folder || key.startsWith(`${folder}/`);
+  const outermost = zarr.filter((key) => !zarr.some((other) => other !== key && isAt(key, other)));
+  for (const folder of outermost)
+    if (!keys.some((key) => isAt(key, folder))) onZarr?.(store.describe(folder));
   const below = (key: string): string =>
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
   const named = namePaths(keys.map(below).filter((name) => name !== ""));

@@ -28,7 +28,7 @@ export interface FindOptions extends OpenOptions {
    * Recognises folders of other kinds, which are reported as `other` and not searched (default: none). With it, HDF5
    * files and Blosc2 frames are found as well.
    */
-  readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
+  readonly isOther?: ((entries: readonly ListEntry[], path: string) => boolean) | undefined;
   /** Called with the key of each file that is neither an archive nor in one, except those of superchunk. */
   readonly onFile?: ((key: string) => void) | undefined;
   /** Called for each conversion to a place below that was begun and has not ended. Its incomplete archives are not yielded. */
@@ -68,7 +68,7 @@ async function* walk(
     yield { path, kind: "folder", ...(others.length === 0 ? {} : { others }) };
     return;
   }
-  if (options.isOther?.(entries) === true) {
+  if (options.isOther?.(entries, path) === true) {
     yield { path, kind: "other" };
     return;
   }

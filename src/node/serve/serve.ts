@@ -64,6 +64,8 @@ export interface ServedView {
   readonly view: ZarrView;
   /** Number of archives found at the given paths. */
   readonly archives?: number;
+  /** Folders of Zarr at the given paths, which are not served, because they are Zarr already. */
+  readonly leftOut?: readonly string[];
   /** Stops listening, gives running answers a moment to end, and closes all connections. */
   close(): Promise<void>;
 }
@@ -85,10 +87,13 @@ export async function serveView(
   const paths = typeof source === "string" ? [source] : source;
   const openPlace = placeOpener(options);
   if (page === "only") await refuseSets(paths);
+  const leftOut: string[] = [];
   const found = await locateEntries(
     paths,
     { signal, openPlace },
-    { isOther, sets: page === "only" ? undefined : { allow: options.allow ?? [] } },
+    page === "only"
+      ? { isOther }
+      : { sets: { allow: options.allow ?? [] }, onZarr: (folder) => void leftOut.push(folder) },
   );
   const view = zarrTreeView(found.entries, { portable, encoder });
   // The page reads stored bytes, which a set of references does not have. For it, browsers get a list of its nodes.
@@ -106,7 +111,7 @@ export async function serveView(
     await files?.close();
     await found.close();
   };
-  return { ...served, archives: found.entries.length, close };
+  return { ...served, archives: found.entries.length, leftOut, close };
 }
 
 async function serveOne(

@@ -1,5 +1,5 @@
 /** The command `serve`, and the page that explains how to use it. */
-import { readFile } from "node:fs/promises";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import * as zarr from "zarrita";
 import { Interruption } from "../../../cli/failure.ts";
 import type { TerminalStream } from "../../../cli/output/output.ts";
 import { run } from "../../../cli/run.ts";
-import { open } from "../../../src/node/index.ts";
+import { convert, open, serveView } from "../../../src/node/index.ts";
 import { zarrView } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { sha256 } from "../../convert/to-zarr/read-back.ts";
@@ -53,6 +53,26 @@ async function whileServing(
 }
 
 describe("serve", () => {
+  it("names the Zarr that it leaves out, and not Zarr folders with archives in them", async () => {
+    const folder = temporaryFolder();
+    await cp(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(folder, "prices.blp"));
+    for (const name of ["a.zarr", "group/b"])
+      await convert([join(folder, "prices.blp")], join(folder, name), { to: "zarr" });
+    const group = JSON.stringify({ zarr_format: 3, node_type: "group", attributes: {} });
+    await writeFile(join(folder, "group/zarr.json"), group);
+    await mkdir(join(folder, "linked"));
+    await writeFile(join(folder, "linked/zarr.json"), group);
+    await cp(join(folder, "prices.blp"), join(folder, "linked/prices.blp"));
+    const left = ["a.zarr", "group"].map((name) => join(folder, name));
+    await whileServing(["serve", folder, "--port", "0"], async (_, out) => {
+      while (!out().includes("Ctrl-C")) await new Promise((resolve) => setImmediate(resolve));
+      expect(out()).toContain(`2 folders of Zarr left out (${left.join(", ")}): any file server`);
+    });
+    const served = await serveView([folder]);
+    expect([served.archives, served.leftOut]).toEqual([2, left]);
+    await served.close();
+  });
+
   it("prints lines that open a set of references, as a table and as a tree, and none for Parquet", async () => {
     const set = join(temporaryFolder(), "set.json");
     const source = `${corpusFolder}/${TABLE}`;
