@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { type RunResult, runCli } from "./cli/harness.ts";
 import { repositoryRoot } from "./fixtures/manifest.ts";
+import { folderOfProcess } from "./folder.ts";
 
 const source = (path: string): string => join(repositoryRoot, "src", path);
 
@@ -36,8 +37,7 @@ const ENTRIES = new Map([
 /** The package's entries, built once for all examples of a process. */
 let built: Promise<string> | undefined;
 async function buildEntries(): Promise<string> {
-  const folder = makeFolder();
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const folder = folderOfProcess();
   await build({
     entryPoints: [...ENTRIES.values()].map((name) => ({ in: source(`${name}.ts`), out: name })),
     outdir: folder,
