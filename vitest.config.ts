@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statfsSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
@@ -59,7 +59,11 @@ function temporaryPlace(scope: string): { readonly TMPDIR?: string } {
     new RegExp(`^\\S+ ${MEMORY} tmpfs (\\S+)`, "m").exec(readFileSync("/proc/mounts", "utf8")) ?? [];
   const { bavail, bsize } = statfsSync(MEMORY);
   const isUsable = !/\b(?:noexec|ro)\b/.test(options) && bavail * bsize >= ROOM;
-  return isUsable ? { TMPDIR: MEMORY } : {};
+  if (!isUsable) return {};
+  // A folder of this run, because processes that are ended leave theirs behind.
+  const folder = mkdtempSync(join(MEMORY, "superchunk-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return { TMPDIR: folder };
 }
 
 export default defineConfig(({ mode }) => {
