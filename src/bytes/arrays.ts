@@ -103,8 +103,7 @@ export function checkOptionNames(options: object, known: string): void {
       });
     if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
       throw badArgument(name, value, "a number of bytes");
-    if (name === "signal" && value !== undefined && typeof value?.throwIfAborted !== "function")
-      throw badArgument(name, value, "an AbortSignal");
+    if (name === "signal" && value && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
   }
 }
 

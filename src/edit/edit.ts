@@ -241,9 +241,10 @@ async function createLocked(store: WritableStore, path: string, options: CreateO
 
 /** Refuses first rows that are not as many as the shape has, if it has any, and if they can be counted. Throws `BAD_ARGUMENT`. */
 function refuseOtherRows(data: unknown, [rows = 0, ...rowShape]: readonly number[], itemSize: number): void {
-  const bytes = ArrayBuffer.isView(data) ? data.byteLength : undefined;
-  const found = Array.isArray(data) ? data.length : bytes && bytes / (elementsOf(rowShape) * itemSize);
-  if (rows > 0 && found !== undefined && found !== rows)
+  const rowBytes = elementsOf(rowShape) * itemSize;
+  const isCounted = ArrayBuffer.isView(data) && rowBytes > 0;
+  const found = Array.isArray(data) ? data.length : isCounted ? data.byteLength / rowBytes : rows;
+  if (rows > 0 && found !== rows)
     throw badArgument("shape[0]", rows, `${found}, the number of rows in data, or 0`);
 }
 

@@ -83,7 +83,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     throw badSelection(
       entry,
       `the entry for dimension ${dimension}`,
-      `an integer, { start, stop, step } or null${Array.isArray(entry) ? "; oindex takes lists" : ""}`,
+      "an integer, { start, stop, step } or null; oindex takes lists",
     );
   for (const member of Object.keys(entry))
     if (!SLICE_MEMBERS.has(member))

@@ -428,7 +428,7 @@ describe("a hierarchy of the older transformer", () => {
     ]);
   });
 
-  test("data without a document are damage, which no command passes over, and repair copies them", async () => {
+  test("[FK-02] data without a document are damage, which no command passes over, and repair copies them", async () => {
     const root = made();
     cpSync(join(root, "data/root/arr"), join(root, "data/root/group/other"), { recursive: true });
     rmSync(join(root, "meta/root/arr.array.json"));

@@ -123,6 +123,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FI-05": "scan/index.test.ts",
   "FI-06": "scan/index.test.ts",
   "FI-07": "scan/index.test.ts",
+  "FK-02": "cli/zarr.test.ts",
   "FV-02": "references/wrong-sets.test.ts",
   "FV-03": "references/containers.test.ts",
   "FV-05": "references/containers-command.test.ts",

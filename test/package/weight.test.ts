@@ -89,7 +89,7 @@ test.each([
     74.4,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
-  ["zarrView", 34.5, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+  ["zarrView", 34.6, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
 ])("%s loads at most %d kB", async (_, limit, page) => {
   const weight = (await weigh(page)) / 1000;
 
