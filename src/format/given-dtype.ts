@@ -37,13 +37,9 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     const { found, expected } = error.details;
-    const near = error.code === "UNSUPPORTED" ? nearTypes(found) : [];
-    if (near.length > 0)
-      throw new SuperchunkError(
-        error.code,
-        `${error.summary}; did you mean ${near.join(" or ")}?`,
-        error.details,
-      );
+    const near = error.code === "UNSUPPORTED" ? nearTypes(found) : "";
+    if (near !== "")
+      throw new SuperchunkError(error.code, `${error.summary}; did you mean ${near}?`, error.details);
     if (error.code !== "BAD_FIELD") throw error;
     throw badArgument("dtype", safeText(found).slice(0, 80), `${expected}`).at(
       path === "dtype" ? {} : { path },
@@ -51,30 +47,30 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   }
 }
 
-/** What dtypes are called elsewhere, such as in TypeScript. */
-const ELSEWHERE = new Map<string, string[]>([
-  ["number", ["float64", "int32"]],
-  ["float", ["float64", "float32"]],
-  ["bigint", ["int64", "uint64"]],
-  ["integer", ["int32", "int64"]],
-  ["string", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
-  ["str", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
-  ["text", ["<U10 (10 characters)", "|S10 (10 bytes)"]],
-  ["date", ["datetime64[D]", "datetime64[ms]"]],
-  ["datetime", ["datetime64[ms]", "datetime64[ns]"]],
-  ["timestamp", ["datetime64[ms]", "datetime64[ns]"]],
-]);
+const [TEXTS, TIMES] = ["<U10 (10 characters) or |S10 (10 bytes)", "datetime64[ms] or datetime64[ns]"];
+/** What is meant by names of other languages, such as those of TypeScript. */
+const ELSEWHERE: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    number: "float64 or int32",
+    float: "float64 or float32",
+    bigint: "int64 or uint64",
+    integer: "int32 or int64",
+    string: TEXTS,
+    str: TEXTS,
+    text: TEXTS,
+    date: "datetime64[D] or datetime64[ms]",
+    datetime: TIMES,
+    timestamp: TIMES,
+  }),
+);
 
-/** numpy's names with the same first letter, and the same number if there is one. */
-function nearTypes(found: unknown): string[] {
-  const meant = ELSEWHERE.get(
-    String(found)
-      .toLowerCase()
-      .replace(/array$/, ""),
-  );
-  if (meant !== undefined) return meant;
-  const [, first = "", digits = ""] =
-    /^([a-z])[a-z_]*(\d*)(?:array)?$/.exec(String(found).toLowerCase()) ?? [];
-  const names = Object.keys(NAMES).filter((name) => /^[^_]*\d$|^bool$/.test(name));
-  return first === "" ? [] : names.filter((name) => name.startsWith(first) && name.endsWith(digits));
+/** numpy's names with the same first letter, and the same number if there is one, or what the name means elsewhere; empty for none. */
+function nearTypes(found: unknown): string {
+  const name = String(found)
+    .toLowerCase()
+    .replace(/array$/, "");
+  const [, first, digits = ""] = /^([a-z])[a-z_]*(\d*)$/.exec(name) ?? [];
+  const names = Object.keys(NAMES).filter((each) => /^[^_]*\d$|^bool$/.test(each));
+  const near = names.filter((each) => each[0] === first && each.endsWith(digits));
+  return ELSEWHERE.get(name) ?? near.join(" or ");
 }

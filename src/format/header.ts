@@ -265,20 +265,16 @@ const ROW_FILES = [
   { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
-/** Endings of packed files, and the commands that unpack them. */
-const PACKED: readonly (readonly [ending: RegExp, command: string])[] = [
-  [/\.(?:tar|t(?:ar\.)?(?:gz|bz2|xz|zst))$/i, "tar -xf"],
-  [/\.(?:zip|npz)$/i, "unzip"],
-  [/\.gz$/i, "gunzip"],
-  [/\.bz2$/i, "bunzip2"],
-  [/\.xz$/i, "unxz"],
-  [/\.zst$/i, "unzstd"],
-  [/\.7z$/i, "7z x"],
-];
+/** Endings of packed files. */
+const PACKED = /\.(?:(tar|t(?:ar\.)?(?:gz|bz2|xz|zst))|zip|npz|gz|bz2|xz|zst|7z)$/i;
 
 /** The command that unpacks a file of this name; undefined if the name is not that of a packed file. */
 export function unpackerOf(name: string): string | undefined {
-  return PACKED.find(([ending]) => ending.test(name))?.[1];
+  const [ending, tar] = PACKED.exec(name.toLowerCase()) ?? [];
+  const other = { ".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".7z": "7z x" }[
+    ending ?? ""
+  ];
+  return tar === undefined ? ending && (other ?? "unzip") : "tar -xf";
 }
 
 /**

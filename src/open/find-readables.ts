@@ -3,7 +3,6 @@
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { FindOptions } from "../archive/open/discover.ts";
 import { isSuperchunkError } from "../errors.ts";
-import { unpackerOf } from "../format/header.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -43,10 +42,12 @@ export async function* findReadables(
   }
   const store = source;
   const { signal, measureText, onPacked } = options;
+  // A page of Zarr alone needs neither.
+  const { findArchives, isZarrFolder } = await import("../archive/open/discover.ts");
+  const { unpackerOf } = await import("../format/header.ts");
   const onFile = (key: string): void => {
     if (unpackerOf(key) !== undefined) onPacked?.(key);
   };
-  const { findArchives, isZarrFolder } = await import("../archive/open/discover.ts");
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder, onFile })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };

@@ -29,7 +29,7 @@ import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
 const MOST_FILES = 152;
-const MOST_BYTES = 3_050_000;
+const MOST_BYTES = 3_060_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..", "..");
@@ -222,9 +222,9 @@ await check("Vite", async () => {
  */
 const MOST = {
   decode: { built: 20.5, plain: 42.6 },
-  "a .blp": { built: 60.1, plain: 64.5 },
-  "a table": { built: 68.7, plain: 73.1 },
-  zarrView: { built: 49.5, plain: 105 },
+  "a .blp": { built: 60.9, plain: 65.3 },
+  "a table": { built: 69.5, plain: 73.9 },
+  zarrView: { built: 49.5, plain: 105.4 },
 };
 
 await check("what pages load", async () => {
