@@ -241,8 +241,8 @@ export class BucketStore implements WritableStore {
       return await this.#send(options, work);
     } catch (error) {
       if (options.signal?.aborted === true) throw error;
-      // A client that is not installed names no object.
-      if (error instanceof SuperchunkError) throw error.at({ path: this.describe(key) });
+      // A client that is not installed is not the fault of this object.
+      if (error instanceof SuperchunkError) throw error.at({ path: this.describe("") });
       const { status, isNoBucket } = this.#provider.failureOf(error);
       if (status === 404 && isNoBucket !== true) return undefined;
       throw this.#explain(key, error);
@@ -339,8 +339,8 @@ export class BucketStore implements WritableStore {
       return { size, version: String((await this.#send(options, work)) ?? size) };
     } catch (error) {
       if (options.signal?.aborted === true) throw error;
-      // A client that is not installed names no object.
-      if (error instanceof SuperchunkError) throw error.at({ path: this.describe(key) });
+      // A client that is not installed is not the fault of this object.
+      if (error instanceof SuperchunkError) throw error.at({ path: this.describe("") });
       const { status, isNoBucket } = this.#provider.failureOf(error);
       const isRefused = status === 412 || status === 409 || (ifVersion !== undefined && status === 404);
       const isConditional = ifAbsent === true || ifVersion !== undefined;

@@ -288,6 +288,6 @@ it("a client that is not installed is an error about its address, also for the d
   const store = new BucketStore(provider, { bucket: "bucket", prefix: "made" });
   await expect(
     convert({ store: source, path: "a" }, { store, path: "x.npy" }, { to: "npy" }),
-  ).rejects.toThrow("s3://bucket/made/x.npy: it is not installed");
-  await expect(store.get("b")).rejects.toThrow("s3://bucket/made/b: it is not installed");
+  ).rejects.toThrow("s3://bucket/made: it is not installed");
+  await expect(store.get("b")).rejects.toThrow("s3://bucket/made: it is not installed");
 });
