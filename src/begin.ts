@@ -171,13 +171,10 @@ export async function convert(
   return (await import("./convert/run/convert.ts")).convert(source, destination, options);
 }
 
-/**
- * Yields what {@link convert} would do with each source. Writes nothing; reads metadata and first chunk headers, and with `resume` the record of
- * an earlier conversion in the store of the destination.
- */
+/** Yields what {@link convert} would do with each source. Writes nothing; reads metadata and first chunk headers. */
 export async function* planConversion(
   source: ConvertSource,
-  destination?: Partial<Destination>,
+  destination?: Omit<Destination, "store">,
   options?: ConvertOptions,
 ): AsyncGenerator<PlanEntry> {
   yield* (await import("./convert/run/convert.ts")).planConversion(source, destination, options);

@@ -111,10 +111,6 @@ async function report(
   if (json !== true) {
     await printResult(result, { destination, flags }, context);
     if (advice !== undefined) context.message(advice);
-    const { failed, converted, kept } = result;
-    const hasFailed = failed > 0 && converted + kept > 0 && flags.verifyOnly !== true;
-    if (hasFailed && result.failures.length < failed)
-      context.message("run the same command with --resume to try only what failed again");
     return;
   }
   const { chunksCopied: copied, chunksPadded: padded } = result;

@@ -159,10 +159,9 @@ export function addConvert(program: Command, context: Context): void {
   addConversionOptions(command)
     .option("--dry-run", "show what would happen; write nothing")
     .addOption(
-      new Option(
-        "--resume",
-        "continue an unfinished conversion of the same source and options, or convert what failed of many sources",
-      ).conflicts("overwrite"),
+      new Option("--resume", "continue an unfinished conversion of the same source and options").conflicts(
+        "overwrite",
+      ),
     )
     .option("--overwrite", "replace an earlier conversion to DST")
     .addOption(

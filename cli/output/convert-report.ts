@@ -161,11 +161,7 @@ export async function printResult(
     flags.report ?? "--report FILE, or --json,",
   );
   if (isMany) {
-    const { kept } = result;
-    const rest = [
-      ...(kept > 0 ? [`, ${formatCount(kept)} kept of an earlier run`] : []),
-      ...(failed > 0 ? [`, ${formatCount(failed)} failed`] : []),
-    ].join("");
+    const rest = failed > 0 ? `, ${formatCount(failed)} failed` : "";
     await context.out.line(`${formatPlural(converted, "archive")} converted${rest}: ${zarrLine(result)}`);
   } else if (to === "zarr") {
     const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
@@ -251,13 +247,12 @@ export async function printPlans(
 ): Promise<void> {
   if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
   let list: JsonArray | undefined;
-  const sums = { archives: 0, refused: 0, kept: 0, nbytes: 0 };
+  const sums = { archives: 0, refused: 0, nbytes: 0 };
   for await (const entry of entries) {
     noteEntry(entry, context);
-    const { plan, notes, missingGroups, isKept = false } = entry;
+    const { plan, notes, missingGroups } = entry;
     sums.archives++;
-    if (isKept) sums.kept++;
-    else sums.nbytes += plan?.nbytes ?? 0;
+    sums.nbytes += plan?.nbytes ?? 0;
     if (isRefused(entry)) sums.refused++;
     if (flags.json !== true)
       for (const group of missingGroups ?? [])
@@ -277,10 +272,9 @@ export async function printPlans(
   await list?.end();
   if (sums.archives <= 1) return;
   const refused = sums.refused > 0 ? `, ${formatCount(sums.refused)} refused` : "";
-  const planned = formatPlural(sums.archives - sums.refused - sums.kept, "archive");
-  const kept = sums.kept > 0 ? `, ${formatCount(sums.kept)} kept of an earlier run` : "";
+  const planned = formatPlural(sums.archives - sums.refused, "archive");
   context.message(
-    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}${kept}; only their metadata and headers were read`,
+    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}; only their metadata and headers were read`,
   );
 }
 
@@ -322,12 +316,11 @@ function dataTypeText({ dataType }: PlannedArray): string {
 }
 
 /** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for everything that is not copied. */
-function planLine({ path, node, plan, code, message, isKept }: PlanEntry): string {
+function planLine({ path, node, plan, code, message }: PlanEntry): string {
   const names = `${printable(path)} -> /${printable(node)}`;
   if (plan === undefined)
     return `${"refuse".padEnd(7)} ${"-".padStart(10)}  ${names}: ${printable(message ?? "")} (${code})`;
   const actions = new Set(plan.arrays.map((array) => array.action));
-  if (isKept === true) return `${"keep".padEnd(7)} ${formatSize(plan.nbytes).padStart(10)}  ${names}`;
   const action =
     (["refuse", "recode", "mixed", "copy", "empty"] as const).find((each) => actions.has(each)) ?? "empty";
   const reasons = new Set(plan.arrays.flatMap((array) => (array.reason === undefined ? [] : [array.reason])));
@@ -350,11 +343,11 @@ async function printColumnPlans(
   }
   if (flags.json === true) return context.json({ destination, format: flags.to, entries: all });
   const header = ["source", "action", "shape", "chunks", "size", "destination"];
-  const rows = all.flatMap(({ path, arrays, code, message, isKept }) =>
+  const rows = all.flatMap(({ path, arrays, code, message }) =>
     code === undefined
       ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
           printable(source),
-          isKept === true ? "keep" : action,
+          action,
           shapeText(shape ?? []),
           formatCount(chunks),
           formatSize(nbytes),

@@ -93,9 +93,7 @@ export interface ConvertOptions
     Partial<Pick<OpenOptions, "damaged" | "onDamage" | "openPlace">> {
   /** The format to write. Default `zarr`: Zarr v3 with shards. */
   readonly to?: ConvertFormat | undefined;
-  /**
-   * Continues an unfinished conversion of the same source with the same options; of a finished one of many sources, converts those that failed.
-   */
+  /** Continues an unfinished conversion of the same source with the same options. */
   readonly resume?: boolean | undefined;
   /** Replaces the result of an earlier conversion. */
   readonly overwrite?: boolean | undefined;
@@ -259,8 +257,6 @@ export interface PlanEntry {
   readonly node: string;
   readonly notes: readonly string[];
   readonly plan?: ConversionPlan;
-  /** True with `resume` if an earlier run has converted the source, so that nothing is left to do. */
-  readonly isKept?: boolean;
   /** On the first entry: the groups above the destination that will be created, if there are any. */
   readonly missingGroups?: readonly string[];
   readonly code?: ErrorCode;

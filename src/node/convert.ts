@@ -94,19 +94,17 @@ export async function* planConversion(
   checkOptions(options, OPTIONS);
   const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
   const { source, close } = await findSources(from, to, options);
-  let closeTarget: (() => Promise<void> | undefined) | undefined;
   try {
     const { path, store } = locateDestination(to, options);
-    closeTarget = () => store.close?.();
+    await store.close?.();
     const above = await membershipOf(to, options);
     const settings = { ...options, openPlace: options.openPlace ?? placeOpener(options) };
     let missing = above?.missing ?? [];
-    for await (const entry of planIn(source, { store, path, isInGroup: above !== undefined }, settings)) {
+    for await (const entry of planIn(source, { path, isInGroup: above !== undefined }, settings)) {
       yield missing.length === 0 ? entry : { ...entry, missingGroups: missing };
       missing = [];
     }
   } finally {
-    await closeTarget?.();
     await close();
   }
 }

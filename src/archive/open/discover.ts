@@ -213,8 +213,6 @@ async function readRecord(
     // A power loss may leave such a record.
     if (!isSuperchunkError(error)) throw error;
   }
-  // It has ended, and only says which sources failed.
-  if (record["ended"] === true) return undefined;
   const { sources, options: settings, begun, done } = record;
   const { to, repair } = objectOf(settings);
   const isFolder = splitKey(key).name === CONVERT_RECORD;

@@ -1,6 +1,6 @@
 import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts";
 import { recordKey } from "../../format/naming.ts";
-import { joinKey } from "../../store/key.ts";
+import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -18,13 +18,11 @@ import {
 import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import {
-  type ConversionIdentity,
   ConversionRecord,
   conflict,
   EXISTS,
   emptyDestination,
   isMark,
-  readRecord,
   refuseExisting,
 } from "./destination.ts";
 import {
@@ -39,12 +37,10 @@ import { ConversionProgress, Outcomes } from "./outcomes.ts";
 import {
   deleteAt,
   failuresOf,
-  isPlaceTaken,
   type PlannedSource,
   placeAt,
   planItem,
   type RunContext,
-  refuseFinished,
   runMember,
   runSource,
   type SourceOutcome,
@@ -63,16 +59,6 @@ export interface SourceList {
   readonly names: readonly string[];
   /** True if there may be several sources, each of which may fail without the others. */
   readonly isTree: boolean;
-}
-
-/** What tells a conversion from others. */
-export function identityOf(
-  { names }: Pick<SourceList, "names">,
-  target: Target,
-  options: ConvertOptions,
-): ConversionIdentity {
-  const settings = { ...target.settings(options), ...ConversionRecord.damagedSetting(options) };
-  return { sources: names, options: settings };
 }
 
 /** A planned source, or why it could not be planned. */
@@ -156,7 +142,7 @@ export class Conversion {
     const record = await this.#takeDestination(isTaken, only);
     try {
       await this.#convertAll(only, record);
-      if (isTree && isHierarchy && this.#outcomes.areSomeConverted) await this.#publishFolders(record);
+      if (isTree && isHierarchy && !this.#outcomes.areAllFailed) await this.#publishFolders();
     } catch (error) {
       // What it cannot find any more, or finds changed, may be the other's work.
       await record.assertOurs(true);
@@ -169,11 +155,8 @@ export class Conversion {
     }
     // Before the record ends: a run that is killed here can be resumed.
     const notes = (await join?.()) ?? [];
-    const { areAllFailed, areSomeFailed } = this.#outcomes;
-    if (isHierarchy) for (const node of this.#outcomes.whole) record.finish(node, record.begunAs(node) ?? "");
-    const isPartly = isTree && areSomeFailed && !areAllFailed;
-    await record.end(this.#leftover, isHierarchy ? this.#root : undefined, isPartly);
-    if (isHierarchy && areAllFailed) await record.endUnused(this.#root);
+    await record.end(this.#leftover, isHierarchy ? this.#root : undefined);
+    if (isHierarchy && this.#outcomes.areAllFailed) await record.endUnused(this.#root);
     return notes;
   }
 
@@ -229,22 +212,29 @@ export class Conversion {
     const { resume = false, overwrite = false, signal } = this.#options;
     const root = this.#root;
     const key = recordKey(root, isHierarchy);
-    if (!isHierarchy && !resume && !overwrite && (await readRecord(store, key)) !== undefined)
+    if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
       throw conflict(
         store.describe(root),
         "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
         "overwrite",
       );
-    const identity = identityOf(this.#sources, this.#target, this.#options);
+    const settings = {
+      ...this.#target.settings(this.#options),
+      ...ConversionRecord.damagedSetting(this.#options),
+    };
+    const identity = { sources: this.#sources.names, options: settings };
     const asked = { resume, overwrites: overwrite && !isHierarchy, destination: root };
     const record = await ConversionRecord.open(this.#stored, key, identity, asked);
     this.#record = record;
-    if (resume && !record.isResumed && (isTaken || !isHierarchy))
-      await refuseFinished(this.#destination, this.#sources.items, this.#target);
     if (!isHierarchy) {
       await this.#authorise(0, record);
       return record;
     }
+    if (isTaken && resume && !record.isResumed)
+      throw conflict(
+        store.describe(root),
+        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it",
+      );
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
     if (isTaken && !resume) await emptyDestination(store, root, signal, () => record.mark({ signal }));
@@ -260,8 +250,7 @@ export class Conversion {
     const { items } = this.#sources;
     const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
     const { count, leastSources } = this.#helpers ?? { count: 0, leastSources: 0 };
-    const isShared = this.#batch !== undefined && items.length >= leastSources && !record.triesAgain;
-    const helperCount = isShared ? count : 0;
+    const helperCount = this.#batch !== undefined && items.length >= leastSources ? count : 0;
     const most = this.#target.isHierarchy ? jobs : 1;
     const atOnce = Math.ceil(most / (helperCount + 1));
     const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
@@ -360,8 +349,7 @@ export class Conversion {
       if (!isHierarchy) await this.#authorise(index, record);
       if (planned === undefined) throw error;
       const { run, fingerprint } = planned;
-      if (await this.#isKept(item, fingerprint, record))
-        this.#outcomes.add(index, { path, node, status: "kept" });
+      if (record.isDone(node, fingerprint, path)) this.#outcomes.add(index, { path, node, status: "kept" });
       else {
         const { result, failed } = isHierarchy
           ? await this.#convertInHierarchy(prepared, planned, record, signal)
@@ -377,18 +365,6 @@ export class Conversion {
     }
     await this.#batch?.flushIfFull();
     this.#progress.advance(index);
-  }
-
-  /** True if an earlier run has converted the source. Throws `CONFLICT` if something else was put at its place since. */
-  async #isKept({ node, path }: SourceItem, fingerprint: string, record: ConversionRecord): Promise<boolean> {
-    const isDone = record.isDone(node, fingerprint, path);
-    // At other places the target refuses it.
-    const isOther = this.#target.isHierarchy && record.triesAgain && !record.knows(node);
-    // What is done may have been removed since.
-    if (!(isDone || isOther) || !(await this.#isTaken(node))) return false;
-    if (isDone) return true;
-    const place = this.#stored.describe(joinKey(this.#root, node));
-    throw conflict(place, "this conversion did not make what is there; remove it, and convert again");
   }
 
   /** Records the failure of one source of many; throws errors that end the conversion. */
@@ -411,7 +387,7 @@ export class Conversion {
     const { isTree } = this.#sources;
     const before = !record.isResumed ? "nothing" : record.begunAs(node) === fingerprint ? "ours" : "other";
     record.begin(node, fingerprint);
-    if (isTree && (record.isDue || record.triesAgain)) await record.write({ durable: false, signal });
+    if (isTree && record.isDue) await record.write({ durable: false, signal });
     return runMember(run, this.#context, {
       key: joinKey(this.#root, node),
       batch: this.#batch,
@@ -474,22 +450,19 @@ export class Conversion {
     await record.write();
   }
 
-  #isTaken(node: string): Promise<boolean> {
-    return isPlaceTaken(this.#destination, node, this.#target);
+  /** True if something is at the place of a source, with or without the ending of the format. */
+  async #isTaken(node: string): Promise<boolean> {
+    const { store } = this.#destination;
+    const { ending = "" } = this.#target;
+    const key = joinKey(this.#root, node);
+    if (await isTaken(store, key)) return true;
+    return node !== "" && ending !== "" && (await isTaken(store, `${key}${ending}`));
   }
 
   /** Publishes what waits, and a group for each folder that contains a converted source; the root last. */
-  async #publishFolders(record: ConversionRecord): Promise<void> {
+  #publishFolders(): Promise<void> {
     const { signal } = this.#options;
-    const { store } = this.#destination;
-    if (record.triesAgain) {
-      // The groups are there, perhaps with attributes and other members.
-      await this.#batch?.finish(signal);
-      const { consolidateGroup } = await import("../../zarr/write/node-document.ts");
-      await consolidateGroup(store, this.#root, { signal });
-      return;
-    }
-    const direct = publishDirectly(store);
+    const direct = publishDirectly(this.#destination.store);
     return this.#outcomes.publishFolders(async (node, document) => {
       if (node === "") await this.#batch?.finish(signal);
       const publisher = node === "" ? direct : this.#context.publisher;

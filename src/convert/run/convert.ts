@@ -9,7 +9,6 @@ import { open } from "../../archive/open/open.ts";
 import { B2ND } from "../../blosc2/b2nd-target.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
-import { recordKey } from "../../format/naming.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
@@ -54,25 +53,11 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, identityOf, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
-import {
-  ConversionRecord,
-  checkDestination,
-  type RunOptions,
-  refuseExisting,
-  refuseOverlapping,
-} from "./destination.ts";
+import { Conversion, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
+import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 import { ConversionProgress, Outcomes } from "./outcomes.ts";
-import {
-  failuresOf,
-  fingerprintOf,
-  isPlaceTaken,
-  placeAt,
-  planSource,
-  type RunSettings,
-  refuseFinished,
-} from "./run-source.ts";
+import { failuresOf, placeAt, planSource, type RunSettings } from "./run-source.ts";
 
 /**
  * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to
@@ -104,49 +89,24 @@ export async function convert(
 /** Implements the exported `planConversion`. */
 export async function* planConversion(
   source: ConvertSource,
-  destination: Partial<Destination> = {},
+  destination: Omit<Destination, "store"> = {},
   options: ConvertOptions = {},
 ): AsyncGenerator<PlanEntry> {
   const target = targetOf(options.to);
-  const { store, path: root = "" } = destination;
   const sources = await sourcesOf(source, target, options, destination.path);
   const { items, isTree } = sources;
-  const record =
-    store && options.resume === true
-      ? await recordOf(target, { store, path: root }, sources, options)
-      : undefined;
-  const isKept = async (item: SourceItem, run: SourceRun): Promise<boolean> =>
-    store !== undefined &&
-    record?.isDone(item.node, await fingerprintOf(item, run, target), item.path) === true &&
-    isPlaceTaken({ store, path: root }, item.node, target);
   const own = isTree ? { ...options, skipFailed: true } : options;
   for (const item of items) {
     const { path, node, notes } = item;
     const where = { path, node, notes };
     try {
       const run = await planSource(item, placeAt(destination, node, items.length), target, own);
-      if (await isKept(item, run)) yield { ...where, plan: run.plan, isKept: true };
-      else yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
+      yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
     } catch (error) {
       if (!isTree) throw error;
       yield { ...where, ...failureOf(error, path) };
     }
   }
-}
-
-/** The record of an earlier run that a resumed one continues. Throws `CONFLICT` like that. */
-async function recordOf(
-  target: Target,
-  { store, path }: Destination & { readonly path: string },
-  sources: SourceList,
-  options: ConvertOptions,
-): Promise<ConversionRecord> {
-  const asked = { resume: true, overwrites: false, destination: path };
-  const key = recordKey(path, target.isHierarchy);
-  const record = await ConversionRecord.open(store, key, identityOf(sources, target, options), asked);
-  const isFree = target.isHierarchy && (await checkDestination(store, path, options)) === "empty";
-  if (!record.isResumed && !isFree) await refuseFinished({ store, path }, sources.items, target);
-  return record;
 }
 
 /** In the conversion of a folder, skipped nodes of a group become entries of their own. */

@@ -38,8 +38,6 @@ const DIFFERENCES = {
     "the unfinished conversion there has another source, or the source has changed since; {overwrite: true} starts again from the beginning",
   options:
     "the unfinished conversion there was started with other options; {overwrite: true} starts again from the beginning",
-  ended:
-    "the conversion there was made from another source, or with other options; {overwrite: true} starts again from the beginning",
   plan: "an unfinished plan is there; run and finish it, or give {overwrite: true}, which starts again from the beginning",
 } as const;
 
@@ -57,12 +55,7 @@ interface FoundRecord {
 }
 
 /** How a record is written. `synced`: everything that the conversion wrote so far is durable. */
-type WriteOptions = {
-  readonly durable?: boolean;
-  readonly synced?: boolean;
-  /** The conversion has ended, and sources have failed: only those are left. */
-  readonly ended?: boolean;
-} & StoreOptions;
+type WriteOptions = { readonly durable?: boolean; readonly synced?: boolean } & StoreOptions;
 
 /** The record of one conversion. It exists from before the first object until all is done. */
 export class ConversionRecord {
@@ -124,14 +117,13 @@ export class ConversionRecord {
   ): Promise<ConversionRecord> {
     // Before its bytes: if it changes in between, it has another version when it is taken over.
     const version = (await store.stat(key))?.version;
-    const stored = resume || overwrites ? await readRecord(store, key, resume) : undefined;
+    const stored = resume || overwrites ? await readRecord(store, key) : undefined;
     if (stored === undefined || !resume)
       return new ConversionRecord(store, key, identity, { stored, version, isResumed: false });
     const wanted = parseJson(recordBytes({ ...identity }), key) as JsonObject;
     for (const part of ["options", "sources"] as const) {
       if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
-      const reason =
-        DIFFERENCES[stored["ended"] === true ? "ended" : stored["plan"] === undefined ? part : "plan"];
+      const reason = DIFFERENCES[stored["plan"] === undefined ? part : "plan"];
       throw conflict(store.describe(destination), reason, "overwrite");
     }
     return new ConversionRecord(store, key, identity, { stored, version, isResumed: true });
@@ -157,16 +149,6 @@ export class ConversionRecord {
   /** True if the node holds what an earlier run left unfinished. */
   isLeftover(node: string): boolean {
     return this.#begun.has(node) && !this.#done.has(node);
-  }
-
-  /** True if this or an earlier run has begun the source. */
-  knows(node: string): boolean {
-    return this.#begun.has(node) || this.#done.has(node);
-  }
-
-  /** True if an earlier run has finished sources of a hierarchy, and the failed ones are tried again. */
-  get triesAgain(): boolean {
-    return this.#done.size > 0;
   }
 
   /** Marks a source as started; recorded with the next {@link write}. */
@@ -201,14 +183,10 @@ export class ConversionRecord {
   }
 
   /** Writes the record, one write after the other. Throws `CONFLICT` if another conversion has made it, or taken it over, meanwhile. */
-  write({ synced, ended, ...options }: WriteOptions = {}): Promise<void> {
+  write({ synced, ...options }: WriteOptions = {}): Promise<void> {
     this.#changes = 0;
-    if (ended === true) this.#begun.clear();
-    const byNode = ([a]: [string, string], [b]: [string, string]): number => (a < b ? -1 : 1);
-    const [done, begun] = [this.#done, this.#begun].map((nodes) =>
-      Object.fromEntries(ended === true ? [...nodes].sort(byNode) : nodes),
-    );
-    const mark = { ...(synced === true && { synced }), ...(ended === true && { ended }) };
+    const [done, begun] = [this.#done, this.#begun].map((nodes) => Object.fromEntries(nodes));
+    const mark = synced === true ? { synced } : {};
     return this.#put(() => ({ version: 2, ...this.#identity, ...mark, done, begun }), options);
   }
 
@@ -289,13 +267,12 @@ export class ConversionRecord {
 
   /**
    * Removes the record, because all is done, and what killed runs have left of puts: of the record, of objects of `made`, and everywhere in
-   * the folder of a hierarchy. With `keeps`, the record stays for a later run that tries again what has failed.
+   * the folder of a hierarchy.
    */
-  async end(made: readonly string[] = [], hierarchy?: string, keeps = false): Promise<void> {
+  async end(made: readonly string[] = [], hierarchy?: string): Promise<void> {
     await this.assertOurs(true);
     if (this.isResumed && hierarchy !== undefined) await removeLeftoversBelow(this.#store, hierarchy);
-    if (keeps) await this.write({ ended: true });
-    else await this.#store.delete(this.key);
+    await this.#store.delete(this.key);
     this.#isOurs = false;
     await removeLeftoversOf(this.#store, [this.key, ...made]);
   }
@@ -308,20 +285,12 @@ export class ConversionRecord {
   }
 }
 
-/**
- * Reads the record of an unfinished conversion, with `alsoEnded` also of one that has ended and left failed sources; undefined if there is
- * none. One that cannot be parsed, as a power loss may leave it, counts as "nothing done".
- */
-export async function readRecord(
-  store: ReadableStore,
-  key: string,
-  alsoEnded = false,
-): Promise<JsonObject | undefined> {
+/** Reads a record; undefined if there is none. One that cannot be parsed, as a power loss may leave it, counts as "nothing done". */
+export async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
   try {
-    const record = objectOf(parseJson(bytes, store.describe(key)));
-    return record["ended"] === true && !alsoEnded ? undefined : record;
+    return objectOf(parseJson(bytes, store.describe(key)));
   } catch (error) {
     if (isSuperchunkError(error) && error.isDamage) return {};
     throw error;
@@ -393,7 +362,7 @@ export async function checkDestination(
   if (overwrite) return "taken";
   throw conflict(
     path,
-    (await readRecord(store, joinKey(prefix, CONVERT_RECORD))) !== undefined
+    names.includes(CONVERT_RECORD)
       ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
       : EXISTS,
     "overwrite",

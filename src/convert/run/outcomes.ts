@@ -108,22 +108,6 @@ export class Outcomes {
     return this.#entries.length > 0 && this.#entries.every(([, { status }]) => status === "failed");
   }
 
-  get areSomeFailed(): boolean {
-    return this.#entries.some(([, { status }]) => status === "failed");
-  }
-
-  get areSomeConverted(): boolean {
-    return this.#entries.some(([, { status }]) => status === "converted");
-  }
-
-  /** The nodes of the sources that were converted without a failure. */
-  get whole(): readonly string[] {
-    const failed = new Set(this.#failures.map(([index]) => index));
-    return this.#entries.flatMap(([index, { node, status }]) =>
-      status === "converted" && !failed.has(index) ? [node] : [],
-    );
-  }
-
   /** The number of sources that are in the destination. */
   get there(): number {
     return this.#entries.filter(([, { status }]) => status !== "failed").length;

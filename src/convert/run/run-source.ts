@@ -1,5 +1,5 @@
 /**
- * Plans and runs one source: its tasks, the comparison, and then the documents that make it visible.
+ * Runs one planned source: its tasks, the comparison, and then the documents that make it visible.
  *
  * For each array the objects come first, then the comparison if requested, then its documents; groups follow their members.
  * Knows the order; must not know formats.
@@ -8,7 +8,7 @@
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { isTaken, joinKey } from "../../store/key.ts";
+import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -38,7 +38,9 @@ import {
   holdDocuments,
   type ObjectPublisher,
 } from "./conversion-store.ts";
-import { conflict } from "./destination.ts";
+
+/** Objects made at a time: while one is being synced, others are read and written. */
+const TASKS_AT_ONCE = 4;
 
 /** The place of one source, given the number of sources. */
 export function placeAt(
@@ -48,31 +50,6 @@ export function placeAt(
 ): TargetPlace {
   const isMember = isInGroup || sources > 1;
   return { node, key: joinKey(path, node), inHierarchy, isMember };
-}
-
-/** True if something is at the place of a source, with or without the ending of the format. */
-export async function isPlaceTaken(
-  { store, path: root = "" }: Destination,
-  node: string,
-  { ending = "" }: Target,
-): Promise<boolean> {
-  const key = joinKey(root, node);
-  return (await isTaken(store, key)) || (node !== "" && ending !== "" && isTaken(store, `${key}${ending}`));
-}
-
-/** Throws `CONFLICT` if there is nothing to resume: no record is there, and something is at the place of every source. */
-export async function refuseFinished(
-  destination: Destination,
-  items: readonly Pick<SourceItem, "node">[],
-  target: Target,
-): Promise<void> {
-  // A hierarchy is taken as a whole.
-  const nodes = target.isHierarchy ? [""] : items.map(({ node }) => node);
-  for (const node of nodes) if (!(await isPlaceTaken(destination, node, target))) return;
-  throw conflict(
-    destination.store.describe(destination.path ?? ""),
-    "found no unfinished conversion for {resume: true}: the destination is finished, so nothing is left to do, or something else made it",
-  );
 }
 
 /** A planned source, and its fingerprint, which changes when the source does. */
@@ -103,20 +80,9 @@ export async function planItem(
 ): Promise<PlannedSource> {
   const run = await planSource(item, place, target, options);
   if (run.refusal !== undefined) throw run.refusal;
-  return { run, fingerprint: await fingerprintOf(item, run, target) };
+  const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
+  return { run, fingerprint: await digestOf(facts) };
 }
-
-/** Changes when the source does. */
-export async function fingerprintOf(
-  item: SourceItem,
-  run: SourceRun,
-  { isHierarchy }: Target,
-): Promise<string> {
-  return digestOf(await (isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint())));
-}
-
-/** Objects made at a time: while one is being synced, others are read and written. */
-const TASKS_AT_ONCE = 4;
 
 /** What all sources of a conversion share. */
 export interface RunContext {
