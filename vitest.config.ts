@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
@@ -62,6 +62,8 @@ function temporaryPlace(scope: string): { readonly TMPDIR?: string } {
   if (!isUsable) return {};
   // A folder of this run, because processes that are ended leave theirs behind.
   const folder = mkdtempSync(join(MEMORY, "superchunk-"));
+  // As /tmp: some tests give up the rights of root.
+  chmodSync(folder, 0o1777);
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   return { TMPDIR: folder };
 }
