@@ -4,7 +4,7 @@ import { findArchives, isBlosc2Folder, isZarrFolder } from "../archive/open/disc
 import { open } from "../archive/open/open.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
-import { namePaths } from "../zarr/document/node-names.ts";
+import { foldersAbove, namePaths } from "../zarr/document/node-names.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ViewEntry } from "./view-tree.ts";
@@ -49,11 +49,12 @@ export async function findViewEntries(
       if (kind === "other") throw onlyZarr(store.describe(path));
     throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", { path: store.describe(path) });
   }
-  const isAt = (key: string, folder: string): boolean =>
-    folder === "" || key === folder || key.startsWith(`${folder}/`);
-  const outermost = zarr.filter((key) => !zarr.some((other) => other !== key && isAt(key, other)));
-  for (const folder of outermost)
-    if (!keys.some((key) => isAt(key, folder))) onZarr?.(store.describe(folder));
+  const ofZarr = new Set(zarr);
+  const ofArchives = new Set([...keys, ...foldersAbove(keys)]);
+  for (const folder of zarr) {
+    const isOutermost = !foldersAbove([folder]).some((above) => ofZarr.has(above));
+    if (isOutermost && !ofArchives.has(folder)) onZarr?.(store.describe(folder));
+  }
   const below = (key: string): string =>
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
   const named = namePaths(keys.map(below).filter((name) => name !== ""));

@@ -5,7 +5,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { hasEntries, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { CustomCodecs } from "../codecs/stage.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
@@ -74,8 +74,8 @@ async function* membersOf(hierarchy: Hierarchy, path: string, suffix: string): A
 /** Folder of the chunks, below that of the hierarchy. */
 const DATA = "data/root";
 
-async function hasData({ store, base, signal }: Hierarchy, path: string): Promise<boolean> {
-  return !(await isEmpty(store.list(joinKey(base, DATA, path), { signal })));
+function hasData({ store, base, signal }: Hierarchy, path: string): Promise<boolean> {
+  return hasEntries(store, joinKey(base, DATA, path), { signal });
 }
 
 function lostDocument(path: string): SuperchunkError {
@@ -102,7 +102,7 @@ async function* documentsOf(
   }
 }
 
-async function isEmpty(names: AsyncIterable<unknown>): Promise<boolean> {
+async function isEmpty(names: AsyncIterable<string>): Promise<boolean> {
   for await (const _ of names) return false;
   return true;
 }
