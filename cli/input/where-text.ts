@@ -137,21 +137,39 @@ export function conditionOf({ operator, values, isNull, text }: Where, dtype: DT
   if (operator === "null") return { null: isNull };
   const set = ({ eq: "in", in: "in", ne: "nin", nin: "nin" } as const)[operator as string];
   const members = values.flatMap((literal) => formsOf(literal, dtype, text));
-  if (set !== undefined && (members.length > 1 || set === operator)) return { [set]: members };
-  if (operator === "between" && first !== undefined && last !== undefined) return { between: [first, last] };
-  return { [operator]: first };
+  if (set !== undefined && (members.length !== 1 || set === operator)) return { [set]: members };
+  if (operator === "between" && first !== undefined && last !== undefined)
+    return first instanceof Fraction || last instanceof Fraction
+      ? { ...compared("gte", first), ...compared("lte", last) }
+      : { between: [first, last] };
+  return compared(operator, first);
 }
 
-/** The values that `cat` prints as a literal: of `S`, also its Latin-1 bytes, if these are not valid UTF-8. */
+/** A number between two integers, in a condition for integers: the integer below it. */
+class Fraction {
+  readonly below: number | bigint;
+
+  constructor(below: number | bigint) {
+    this.below = below;
+  }
+}
+
+function compared(operator: keyof FilterCondition, value: FilterValue | Fraction | undefined): FilterCondition {
+  if (!(value instanceof Fraction)) return { [operator]: value };
+  return operator.startsWith("g") ? { gt: value.below } : { lte: value.below };
+}
+
+/** The values that `cat` prints as a literal: of `S`, also its Latin-1 bytes, if these are not valid UTF-8. No integer prints as a fraction. */
 function formsOf(literal: Literal, dtype: DType, condition: string): FilterValue[] {
+  const value = typedValue(literal, dtype, condition);
   const bytes = Buffer.from(literal.text, "latin1");
   const isForm = dtype.kind === "bytes" && bytes.toString("latin1") === literal.text && !isUtf8(bytes);
-  return [typedValue(literal, dtype, condition), ...(isForm ? [literal.text] : [])];
+  return [...(value instanceof Fraction ? [] : [value]), ...(isForm ? [literal.text] : [])];
 }
 
 const NUMBER = /^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?)$/i;
 
-function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string): FilterValue {
+function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string): FilterValue | Fraction {
   switch (dtype.kind) {
     case "bytes":
       return utf8InLatin(text);
@@ -168,8 +186,25 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
   if (/^\d{4}-\d\d/.test(text)) return text;
   if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number", "numbers");
   if (/inf/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  const isInteger = /^[+-]?\d+$/.test(text);
+  if (dtype.kind !== "float" && !isInteger) return exactValue(text);
   const value = Number(text);
-  return /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(value) ? BigInt(text) : value;
+  return isInteger && !Number.isSafeInteger(value) ? BigInt(text) : value;
+}
+
+/** The exact value of a decimal number, which a double may not have: an integer, or the fraction above one. */
+function exactValue(text: string): number | bigint | Fraction {
+  const [, sign, whole = "", fraction = "", exponent = "0"] =
+    /^([+-]?)(\d*)\.?(\d*)(?:e(.+))?$/i.exec(text) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, "");
+  const point = digits.length - fraction.length + Number(exponent);
+  if (digits === "" || !Number.isFinite(Number(text))) return Number(text);
+  const rest = digits.slice(Math.max(0, point));
+  const integer = BigInt(digits.slice(0, Math.max(0, point)).padEnd(point, "0"));
+  const isFraction = /[1-9]/.test(rest);
+  const below = sign === "-" ? -integer - (isFraction ? 1n : 0n) : integer;
+  const value = Number.isSafeInteger(Number(below)) ? Number(below) : below;
+  return isFraction ? new Fraction(value) : value;
 }
 
 function badValue(condition: string, found: string, expected: string, held: string): SuperchunkError {
