@@ -10,6 +10,7 @@ import type { Command, Context, Switches } from "../context.ts";
 import { describeFailure } from "../failure.ts";
 import { closing } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
+import { firstNames } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
 const DEFAULT_PORT = 8765;
@@ -188,18 +189,9 @@ function pasteLines(
   if (leftOut.length > 0)
     lines.push(
       "",
-      `${formatPlural(leftOut.length, "folder")} of Zarr left out (${shownNames(leftOut)}): any file server can serve them as they are; "superchunk view" shows them`,
+      `${formatPlural(leftOut.length, "folder")} of Zarr left out (${firstNames(leftOut)}): any file server can serve them as they are; "superchunk view" shows them`,
     );
   return [...lines, "", "Ctrl-C ends it."];
-}
-
-/** Names that are printed. */
-const MOST_NAMES = 5;
-
-function shownNames(paths: readonly string[]): string {
-  const more = paths.length - MOST_NAMES;
-  const names = paths.slice(0, MOST_NAMES).map(printable).join(", ");
-  return more > 0 ? `${names} and ${more} more` : names;
 }
 
 /** Serves paths until Ctrl-C, which is the normal end of a server. `announce` prints how to reach it. */

@@ -17,6 +17,7 @@ import {
 import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
+import { firstNames } from "../output/layout.ts";
 import { quoted } from "../values/cell-text.ts";
 import { type FoundAtPath, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isAddress, isBucketAddress } from "./units.ts";
@@ -211,9 +212,8 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
 
 /** Says in one line which packed files of a folder were not opened. */
 function packedText(paths: readonly string[]): string {
-  const more = paths.length > 5 ? `, … (${paths.length} in all)` : "";
   const [files, them] = paths.length === 1 ? ["a packed file", "it"] : ["packed files", "them"];
-  return `not opened: ${files}, which may hold archives: ${paths.slice(0, 5).join(", ")}${more}; unpack ${them} first`;
+  return `not opened: ${files}, which may hold archives: ${firstNames(paths)}; unpack ${them} first`;
 }
 
 /** Prints that line, if there are such files, after what was printed so far. */

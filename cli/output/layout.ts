@@ -11,6 +11,12 @@ const SHORT_NAME = 12;
 /** Most columns to name, and notes to print. */
 export const MOST_NAMES = 20;
 
+/** The first five paths of a list in a sentence, and how many there are. */
+export function firstNames(paths: readonly string[]): string {
+  const names = paths.slice(0, 5).map(printable).join(", ");
+  return paths.length > 5 ? `${names}, … (${formatCount(paths.length)} in all)` : names;
+}
+
 /** The notes; those that say the same of many columns are joined. */
 export function joinNotes(notes: readonly string[]): readonly string[] {
   const reasonOf = (note: string): string => note.replace(/^.*?: /, "");

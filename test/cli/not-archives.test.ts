@@ -136,6 +136,12 @@ describe("packed files in a folder", () => {
       expect([code, err]).toEqual([0, expect.stringContaining(note) as string]);
     }
     expect((await runCli(["verify", folder, "--quiet"])).err).toBe("");
+    const more = ["c", "d", "e", "f\n"].map((name) => join(folder, `${name}.tgz`));
+    for (const path of more) writeFileSync(path, "\u001f\u008b");
+    expect((await runCli(["ls", folder])).err).toContain(
+      `${join(folder, "f")}\\n.tgz, … (6 in all); unpack them first`,
+    );
+    for (const path of more) rmSync(path);
     rmSync(join(folder, "a"), { recursive: true });
     const none = await runCli(["ls", folder]);
     expect([none.code, none.err]).toEqual([1, expect.stringContaining(`or below; ${note}`) as string]);

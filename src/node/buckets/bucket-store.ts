@@ -241,8 +241,6 @@ export class BucketStore implements WritableStore {
       return await this.#send(options, work);
     } catch (error) {
       if (options.signal?.aborted === true) throw error;
-      // A client that is not installed is not the fault of this object.
-      if (error instanceof SuperchunkError) throw error.at({ path: this.describe("") });
       const { status, isNoBucket } = this.#provider.failureOf(error);
       if (status === 404 && isNoBucket !== true) return undefined;
       throw this.#explain(key, error);
@@ -339,8 +337,6 @@ export class BucketStore implements WritableStore {
       return { size, version: String((await this.#send(options, work)) ?? size) };
     } catch (error) {
       if (options.signal?.aborted === true) throw error;
-      // A client that is not installed is not the fault of this object.
-      if (error instanceof SuperchunkError) throw error.at({ path: this.describe("") });
       const { status, isNoBucket } = this.#provider.failureOf(error);
       const isRefused = status === 412 || status === 409 || (ifVersion !== undefined && status === 404);
       const isConditional = ifAbsent === true || ifVersion !== undefined;
@@ -391,7 +387,8 @@ export class BucketStore implements WritableStore {
 
   /** Converts a client's failure to ours with its name and status, but without the client's text about the request, which is signed. */
   #explain(key: string, error: unknown): SuperchunkError {
-    if (error instanceof SuperchunkError) return error;
+    // A client that is not installed is not the fault of this object.
+    if (error instanceof SuperchunkError) return error.at({ path: this.describe("") });
     const { server, endpointAt } = this.#provider;
     const { name, status, isNoBucket, advice: own } = this.#provider.failureOf(error);
     if (isNoBucket === true) return this.#noBucket(key);

@@ -16,6 +16,7 @@ import { tooFewChunks } from "../../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { objectOf, stringifyJson } from "../../format/json.ts";
+import { parseLayout } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ObjectInfo } from "../../store/types.ts";
@@ -260,9 +261,8 @@ export function plannedArray(
 /** The first chunk of an array of superchunks that one in another file replaces. @see FORMAT.md [FG-04] */
 function firstReplaced(archive: SourceArchive): number {
   const { metadata } = archive as SourceArchive & Partial<Pick<Archive, "metadata">>;
-  const layout = objectOf(objectOf(metadata?.["sizes"])["layout"]);
-  const patches = (layout["patches"] ?? []) as readonly (readonly [number, readonly number[]])[];
-  const replaced = patches.flatMap(([, chunks]) => chunks.filter((chunk) => chunk >= 0));
+  const { patches = [] } = parseLayout(objectOf(metadata?.["sizes"]), archive.path) ?? {};
+  const replaced = patches.flatMap(({ chunks }) => chunks.filter((chunk) => chunk >= 0));
   return replaced.reduce((least, chunk) => Math.min(least, chunk), Number.POSITIVE_INFINITY);
 }
 
