@@ -154,7 +154,10 @@ class Fraction {
   }
 }
 
-function compared(operator: keyof FilterCondition, value: FilterValue | Fraction | undefined): FilterCondition {
+function compared(
+  operator: keyof FilterCondition,
+  value: FilterValue | Fraction | undefined,
+): FilterCondition {
   if (!(value instanceof Fraction)) return { [operator]: value };
   return operator.startsWith("g") ? { gt: value.below } : { lte: value.below };
 }

@@ -212,9 +212,19 @@ function describe(
   }
 }
 
+/** The columns of Arrow's schema in a message of its own, as Parquet files have it. Throws for what is not one. */
+export function schemaIn(message: Uint8Array): Table["schema"] {
+  describe(message.subarray(PREFIX), "", 0);
+  return tableFromIPC(message).schema;
+}
+
+/** The unit of intervals of 16 bytes. */
+const MONTH_DAY_NANO = 2;
+
 /**
  * Throws for a schema or a batch with lists that are longer than the metadata, and for a dictionary of more values than its body can hold:
- * flechette would read them to their end.
+ * flechette would read them to their end. Integers of 128 bits and decimals with a negative scale, for which it refuses the whole file,
+ * become intervals, which are refused by column.
  */
 function assertLists(view: DataView, kind: number, body: bigint): void {
   const target = (field: number | undefined): number | undefined =>
@@ -231,9 +241,16 @@ function assertLists(view: DataView, kind: number, body: bigint): void {
     const { at: first, count } = list(slot, table, 4);
     for (let at = first; at < first + 4 * count; at += 4) {
       const field = target(at) ?? 0;
-      const type = fieldOf(view, 8, field);
-      if (type !== undefined && view.getUint8(type) === TYPE.union)
-        list(6, target(fieldOf(view, 10, field)), 4);
+      const [type, own] = [fieldOf(view, 8, field), target(fieldOf(view, 10, field))];
+      const id = type === undefined ? undefined : view.getUint8(type);
+      if (id === TYPE.union) list(6, own, 4);
+      const [size, scale] = own === undefined ? [] : [fieldOf(view, 4, own), fieldOf(view, 6, own)];
+      const isWide = id === TYPE.int && size !== undefined && view.getInt32(size, true) > 64;
+      const isRaised = id === TYPE.decimal && scale !== undefined && view.getInt32(scale, true) < 0;
+      if (type !== undefined && size !== undefined && (isWide || isRaised)) {
+        view.setUint8(type, TYPE.interval);
+        view.setInt16(size, MONTH_DAY_NANO, true);
+      }
       fields(14, field);
       list(16, field, 4);
     }

@@ -30,6 +30,7 @@ export const TYPE = {
   date: 8,
   time: 9,
   timestamp: 10,
+  interval: 11,
   list: 12,
   struct: 13,
   union: 14,

@@ -139,7 +139,8 @@ function typeOf(name: string, type: AnyType, path: string): FoundType {
 
 /** Types that numpy lacks. */
 const OTHERS: Readonly<Record<number, string>> = {
-  ...{ 11: "of intervals", 14: "of a union", 17: "a map", 21: "of intervals" },
+  [TYPE.interval]: "of intervals, of integers of 128 bits, or of decimals with a negative scale",
+  ...{ [TYPE.union]: "of a union", 17: "a map", 21: "of intervals" },
   ...{ 22: "run-end encoded", 25: "a list view", 26: "a list view" },
 };
 

@@ -1,7 +1,6 @@
 /** Parquet files as tables, read with hyparquet: columns of values, lists of one length, and groups of both. */
-import { tableFromIPC } from "@uwdata/flechette";
 import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } from "hyparquet";
-import type { AnyType } from "../arrow/read.ts";
+import { type AnyType, schemaIn } from "../arrow/read.ts";
 import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { openParquet } from "../parquet/open.ts";
@@ -198,6 +197,9 @@ function nodeType(node: SchemaTree, name: string, arrow: AnyType | undefined, pa
   }
   if (converted === "LIST" || element.repetition_type === "REPEATED")
     throw noCounterpart(name, "a list in an old form", path);
+  // hyparquet loses a field of this name.
+  if (children.some((child) => child.element.name === "__proto__"))
+    throw noCounterpart(name, 'a struct with a field "__proto__"', path);
   return {
     kind: "group",
     parts: children.map((child) => ({ name: child.element.name, type: partOf(child) })),
@@ -219,6 +221,7 @@ const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
 function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefined, path: string): FoundType {
   if ((arrow?.typeId as number) === TYPE.duration)
     return timeOf("timedelta", TIME_UNITS[arrow?.unit ?? 0] ?? "s");
+  if ((arrow?.typeId as number) === TYPE.interval) throw noCounterpart(name, "of integers of 128 bits", path);
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
   if (logical?.type === "DECIMAL") return { kind: "decimal", scale: logical.scale };
   if (logical?.type === "NULL") return "null";
@@ -263,8 +266,8 @@ function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefine
 /** The types of columns in Arrow's schema, which pyarrow, pandas and this library put into the metadata; without it, none. */
 function arrowTypes(text = ""): ReadonlyMap<string, AnyType> {
   try {
-    const { schema } = tableFromIPC(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
-    return new Map(schema.fields.map(({ name, type }) => [name, type as AnyType]));
+    const { fields } = schemaIn(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+    return new Map(fields.map(({ name, type }) => [name, type as AnyType]));
   } catch {
     // Without these metadata, columns are what Parquet says.
     return new Map();

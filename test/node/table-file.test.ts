@@ -486,6 +486,33 @@ test("times are converted to the archive's unit if that is exact", async () => {
   ]);
 });
 
+test.each([
+  ["wide.parquet", "of integers of 128 bits", "span", [0n, 1_000_000n, 2_000_000n]],
+  ["wide.arrow", "of integers of 128 bits", "span", [0n, 1_000_000n, 2_000_000n]],
+  ["raised.feather", "of decimals with a negative scale", "span", [0n, 1n]],
+  ["named.parquet", 'a struct with a field "__proto__"', "__proto__", [0n]],
+])(
+  "%s: a column %s is refused by name, and the others keep their types",
+  async (file, what, other, values) => {
+    const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, file)];
+    const { code, err } = await runCli(["create", path, "--from", from]);
+    expect(code).toBe(1);
+    expect(err).toMatch(
+      new RegExp(`column "wide" is .*${what}.*, which no column.*; name the others with --column`),
+    );
+    expect((await runCli(["create", path, "--from", from, "--column", other])).code).toBe(0);
+    const array = await openArray(path, { column: other });
+    expect(formatDType(array.dtype)).toBe("<m8[us]");
+    expect(await columnOf(path, other)).toEqual(values);
+  },
+);
+
+test("a struct's field named __proto__ is read from Arrow", async () => {
+  const path = join(temporaryFolder(), "a");
+  expect((await runCli(["create", path, "--from", join(FOLDER, "named.feather")])).code).toBe(0);
+  expect((await runCli(["cat", path, "--format", "ndjson"])).out.trim()).toBe(`[[1,2],"0"]`);
+});
+
 test("numbers of DuckDB that hyparquet reads wrong are refused", async () => {
   const [path, from] = [join(temporaryFolder(), "a"), join(FOLDER, "duckdb-packed.parquet")];
   const { code, err } = await runCli(["create", path, "--from", from]);
