@@ -8,6 +8,7 @@ import { type Input, openInput } from "../input/input.ts";
 import { cutBytes, openRows, openTableRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
+import { takeField } from "../values/value-source.ts";
 
 /** Items that are split into columns at a time. */
 const BATCH_ITEMS = 8192;
@@ -181,15 +182,8 @@ async function* bytesOf(
     }
     return;
   }
-  const size = countItems(field.shape) * field.dtype.itemSize;
   for await (const items of cutBytes(input.pieces(), BATCH_ITEMS * itemSize)) {
-    const count = Math.floor(items.length / itemSize);
-    const bytes = new Uint8Array(count * size);
-    for (let i = 0; i < count; i++) {
-      const at = i * itemSize + field.offset;
-      bytes.set(items.subarray(at, at + size), i * size);
-    }
-    yield bytes;
+    yield takeField(items, itemSize, field);
     onBytes(items.length);
   }
 }

@@ -3,6 +3,7 @@
  *
  * Knows how a batch runs; must not know how outcomes are printed.
  */
+import { EventEmitter, once } from "node:events";
 import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -18,7 +19,7 @@ import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { isFolder } from "../input/opening.ts";
-import { archivesUnder, type NamedArchive, neverOpened, realPathOf } from "../input/tree.ts";
+import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -60,38 +61,21 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
   const gate = makeGate(batch.jobs);
   let found = 0;
   let isComplete = false;
-  let wake = (): void => {};
-  let changed = new Promise<void>((resolve) => {
-    wake = resolve;
-  });
-  const tell = (): void => {
-    wake();
-    changed = new Promise<void>((resolve) => {
-      wake = resolve;
-    });
-  };
+  const queued = new EventEmitter();
+  const changed = (): Promise<unknown> => once(queued, "change");
   const walk = async (): Promise<void> => {
-    for await (const each of namedOnce(batch)) {
-      if ("same" in each || "kept" in each || "unfinished" in each) {
-        const item: BatchItem<T> =
-          "same" in each
-            ? { kind: "same", path: each.path, as: each.same }
-            : "kept" in each
-              ? { kind: "kept", line: each.kept }
-              : { kind: "unfinished", path: each.path, conversion: each.unfinished };
-        queue.push(Promise.resolve(item));
-      } else {
-        const alone = each.isOnly;
-        const running = gate(each.act ?? (() => batch.verify(each.named, alone)));
-        const item = running.then(
-          (outcome): BatchItem<T> => ({ kind: "outcome", outcome, files: each.files }),
-        );
-        item.catch(() => undefined); // thrown when its turn comes
-        queue.push(item);
-      }
+    for await (const each of foundOnce(batch)) {
+      const item =
+        each.kind === "archive"
+          ? gate(each.verify).then(
+              (outcome): BatchItem<T> => ({ kind: "outcome", outcome, files: each.files }),
+            )
+          : Promise.resolve(each);
+      item.catch(() => undefined); // thrown when its turn comes
+      queue.push(item);
       found++;
-      tell();
-      while (queue.length > AHEAD) await changed;
+      queued.emit("change");
+      while (queue.length > AHEAD) await changed();
     }
   };
   let failure: { readonly error: unknown } | undefined;
@@ -101,15 +85,15 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
     })
     .finally(() => {
       isComplete = true;
-      tell();
+      queued.emit("change");
     });
   const bar = startProgress(context.io, "verify", { unit: "archives" });
   try {
     for (let done = 0; ; done++) {
-      while (queue.length === 0 && !isComplete) await changed;
+      while (queue.length === 0 && !isComplete) await changed();
       const next = queue.shift();
       if (next === undefined) break;
-      tell();
+      queued.emit("change");
       const item = await next;
       if (found > 1) {
         const label = item.kind === "outcome" ? "" : item.kind;
@@ -124,19 +108,13 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
   }
 }
 
-type Named<T> =
-  | { readonly path: string; readonly same: string }
-  | { readonly path: string; readonly kept: JsonObject }
-  | { readonly path: string; readonly unfinished: UnfinishedConversion }
-  | {
-      readonly named: NamedArchive;
-      readonly isOnly: boolean;
-      readonly act?: () => Promise<T>;
-      readonly files?: string | undefined;
-    };
+/** An item that needs no work, or an archive to verify. */
+type Found<T> =
+  | Exclude<BatchItem<T>, { readonly kind: "outcome" }>
+  | { readonly kind: "archive"; readonly files?: string | undefined; readonly verify: () => Promise<T> };
 
 /** Finds the archives at all paths. If two paths lead to the same archive, it is verified once, and the second path only names it. */
-async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
+async function* foundOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Found<T>> {
   const { paths, context, kept } = batch;
   const places = new Map<string, string>();
   const isOne = paths.length === 1 && !(await isFolder(paths[0] ?? ""));
@@ -149,7 +127,7 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
     })) {
       seen ||= named.path === path;
       if (named.unfinished !== undefined) {
-        yield { path: named.path, unfinished: named.unfinished };
+        yield { kind: "unfinished", path: named.path, conversion: named.unfinished };
         continue;
       }
       // Only the group's arrays, which follow it, need verifying: its document has just been read.
@@ -157,22 +135,21 @@ async function* namedOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Named<T>> {
       const place = realPathOf(named.path);
       const first = places.get(place);
       if (first !== undefined) {
-        yield { path: named.path, same: first };
+        yield { kind: "same", path: named.path, as: first };
         continue;
       }
       places.set(place, named.path);
       // The state before reading: an archive that changes during the run is verified again by the next run.
       const files = kept && stampOf(named.path);
       const line = kept?.get(named.path);
-      if (line !== undefined && line["files"] === files && isFinal(line))
-        yield { path: named.path, kept: line };
-      else yield { named, isOnly: isOne, files };
+      if (line !== undefined && line["files"] === files && isFinal(line)) yield { kind: "kept", line };
+      else yield { kind: "archive", files, verify: () => batch.verify(named, isOne) };
     }
     const set = await batch.verifySet?.(path);
-    if (set !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => set };
+    if (set !== undefined) yield { kind: "archive", verify: async () => set };
     if (seen || set !== undefined) continue;
     const own = await batch.verifyPath(path);
-    if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
+    if (own !== undefined) yield { kind: "archive", verify: async () => own };
   }
 }
 

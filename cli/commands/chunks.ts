@@ -292,12 +292,12 @@ async function printMissing(archive: BytesArchive | ReadableArray, { out, signal
 
 /** Most characters of a map; with more chunks, several share one. */
 const MOST_CELLS = 2400;
-/** The shade of a chunk whose compressed share is at least this. */
-const SHADES: readonly (readonly [share: number, shade: string])[] = [
-  [0.75, "█"],
-  [0.5, "▓"],
-  [0.25, "▒"],
-  [0, "░"],
+/** The shade of a chunk whose compressed share is at least this, and its meaning. */
+const SHADES: readonly (readonly [share: number, shade: string, meaning: string])[] = [
+  [0.75, "█", "75 % or more"],
+  [0.5, "▓", "50 % to 75 %"],
+  [0.25, "▒", "25 % to 50 %"],
+  [0, "░", "under 25 %"],
 ];
 const MISSING = "·";
 const DAMAGED = "×";
@@ -313,7 +313,6 @@ interface MapCell {
 class ShadeMap {
   readonly #width: number;
   readonly #per: number;
-  readonly #cells: number;
   readonly #nbytes: Float64Array;
   readonly #cbytes: Float64Array;
   readonly #damaged: Uint8Array;
@@ -322,15 +321,15 @@ class ShadeMap {
   constructor(nchunks: number, columns: number | undefined) {
     this.#width = Math.max(8, Math.min(96, columns ?? 64));
     this.#per = Math.max(1, Math.ceil(nchunks / MOST_CELLS));
-    this.#cells = Math.ceil(nchunks / this.#per);
-    this.#nbytes = new Float64Array(this.#cells);
-    this.#cbytes = new Float64Array(this.#cells);
-    this.#damaged = new Uint8Array(this.#cells);
+    const cells = Math.ceil(nchunks / this.#per);
+    this.#nbytes = new Float64Array(cells);
+    this.#cbytes = new Float64Array(cells);
+    this.#damaged = new Uint8Array(cells);
   }
 
   add({ index, nbytes, cbytes }: MapCell): void {
     const cell = Math.floor(index / this.#per);
-    if (cell >= this.#cells) return;
+    if (cell >= this.#damaged.length) return;
     if (nbytes === undefined || cbytes === undefined) this.#damaged[cell] = 1;
     else {
       this.#nbytes[cell] = (this.#nbytes[cell] ?? Number.NaN) + nbytes;
@@ -340,20 +339,13 @@ class ShadeMap {
 
   /** The map, and a legend of the characters in it. */
   lines(): string[] {
-    const shades = Array.from({ length: this.#cells }, (_, cell) => this.#shadeOf(cell));
+    const shades = Array.from(this.#damaged, (_, cell) => this.#shadeOf(cell));
     const rows: string[] = [];
     for (let at = 0; at < shades.length; at += this.#width)
       rows.push(shades.slice(at, at + this.#width).join(""));
     const seen = new Set(shades);
-    const meanings: readonly (readonly [string, string])[] = [
-      ["█", "75 % or more"],
-      ["▓", "50 % to 75 %"],
-      ["▒", "25 % to 50 %"],
-      ["░", "under 25 %"],
-      [MISSING, "not stored"],
-      [DAMAGED, "damaged"],
-    ];
-    const legend = meanings.filter(([shade]) => seen.has(shade)).map(([shade, text]) => `${shade} ${text}`);
+    const meanings = [...SHADES, [0, MISSING, "not stored"], [0, DAMAGED, "damaged"]] as const;
+    const legend = meanings.flatMap(([, shade, text]) => (seen.has(shade) ? [`${shade} ${text}`] : []));
     if (this.#per > 1) legend.push(`${this.#per} chunks to a character`);
     return [...rows, `stored size: ${legend.join("   ")}`];
   }

@@ -23,6 +23,7 @@ import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ColumnsFlags extends Switches<"breakLock" | "json"> {
+  /** Type and value of new columns that have no file. */
   readonly dtype?: DType;
   readonly dflt?: JsonValue;
 }
@@ -148,12 +149,6 @@ type ColumnChange =
   | { readonly kind: "rename"; readonly name: string; readonly to: string }
   | { readonly kind: "delete"; readonly name: string };
 
-/** Type and value of new columns that have no file. */
-interface NewColumnFlags {
-  readonly dtype?: DType;
-  readonly dflt?: JsonValue;
-}
-
 /** `NAME=FILE`, or a name alone for a column of default values. Throws commander's `InvalidArgumentError`. */
 function parseAdded(text: string): ColumnChange {
   const at = text.indexOf("=");
@@ -189,21 +184,20 @@ interface OpenedColumn {
 async function changeColumns(
   array: Editable,
   change: ColumnChange,
-  flags: NewColumnFlags,
+  flags: ColumnsFlags,
   context: Context,
 ): Promise<void> {
   if (change.kind === "rename") return array.renameColumn(change.name, change.to);
   if (change.kind === "delete") return array.deleteColumn(change.name);
   const { values, ...facts } = await openColumn(change, array.shape, flags, context);
-  const { dflt: fillValue } = flags;
-  const own = fillValue === undefined ? {} : { fillValue };
+  const own = flags.dflt === undefined ? {} : { fillValue: flags.dflt };
   await array.addColumn({ name: change.name, ...facts, ...own }, values);
 }
 
 async function openColumn(
   { name, file }: Extract<ColumnChange, { kind: "add" }>,
   [rows = 0, ...rowShape]: readonly number[],
-  { dtype }: NewColumnFlags,
+  { dtype }: ColumnsFlags,
   context: Context,
 ): Promise<OpenedColumn> {
   if (file === undefined) {

@@ -134,7 +134,9 @@ export function readConversion(
   const gone: DamageReport[] = [];
   const isImplied = command.getOptionValueSource("to") === "default";
   const to = isImplied ? formatNamed(destination) : typed.to;
-  if (isImplied && to !== "zarr" && isInGroup(destination))
+  // Members of a group on this machine may be named like the archives that they were.
+  const isInGroup = !isAddress(destination) && existsSync(join(dirname(destination), "zarr.json"));
+  if (isImplied && to !== "zarr" && isInGroup)
     throw wrongUse(
       "dst",
       `the name chooses ${to}, but the folder is a Zarr group: give --to zarr for a member of the group, or --to ${to} for a file or folder that the group does not list`,
@@ -237,11 +239,6 @@ const ADVICE: ByEnding<string> = [
     "xml html htm yaml yml toml ini log md ods geojson msgpack pb kerchunk",
   ].map((endings) => [endings, `end DST in .zarr, or ${ENDINGS}, or in nothing`] as const),
 ];
-
-/** True if the folder of a destination is a Zarr group on this machine, whose members may be named like the archives that they were. */
-function isInGroup(destination: string): boolean {
-  return !isAddress(destination) && existsSync(join(dirname(destination), "zarr.json"));
-}
 
 /** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */
 function formatNamed(destination: string): ConvertFlags["to"] {

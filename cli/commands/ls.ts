@@ -98,7 +98,8 @@ async function list(path: string, options: LsOptions, context: Context): Promise
       if (isFirst) await context.out.line(csvLine(CSV_COLUMNS));
       await context.out.line(csvLine(csvCells(found as ListedFacts).map(csvCell)));
     } else {
-      const lines = isFirst ? [headerLine(missing)] : [];
+      const header = ["dialect", "dtype", "shape", "size", "ratio", missing ? "missing" : undefined];
+      const lines = isFirst ? [lineOf(header, "path")] : [];
       for (const parts of [...lines, found as Line])
         for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.verdict(part);
     }
@@ -221,15 +222,7 @@ async function describeNodes(
   const { length: nodes } = await group.members();
   const { dialect } = group;
   if (forPeople)
-    return columns(
-      dialect,
-      "group",
-      formatPlural(nodes, "node"),
-      "-",
-      "-",
-      printable(path),
-      missing ? "-" : undefined,
-    );
+    return lineOf([dialect, "group", formatPlural(nodes, "node"), "-", "-", missing ? "-" : undefined], path);
   const blank = { dtype: null, shape: null, nbytes: null, cbytes: null, ratio: null };
   return { path, dialect, kind: "group", ...blank, nodes };
 }
@@ -248,28 +241,16 @@ async function countMissing(archive: Subject, signal: AbortSignal): Promise<numb
   return archive.countMissing({ signal });
 }
 
-function headerLine(missing: boolean): Line {
-  return columns("dialect", "dtype", "shape", "size", "ratio", "path", missing ? "missing" : undefined);
-}
+/** Widths of the cells before the path; those of numbers, which are flush right, are negative. */
+const WIDTHS = [17, 9, 14, -10, -6, -8];
 
-function columns(
-  dialect: string,
-  dtype: string,
-  shape: string,
-  size: string,
-  ratio: string,
-  path: string,
-  missing: string | undefined,
-): Line {
-  const cells = [
-    dialect.padEnd(17),
-    dtype.padEnd(9),
-    shape.padEnd(14),
-    size.padStart(10),
-    ratio.padStart(6),
-    ...(missing === undefined ? [] : [missing.padStart(8)]),
-  ];
-  return [cells.join("  "), path];
+/** A line of the table. Its last cell, the count of missing chunks, may be absent. */
+function lineOf(cells: readonly (string | undefined)[], path: string): Line {
+  const padded = WIDTHS.flatMap((width, i) => {
+    const cell = cells[i];
+    return cell === undefined ? [] : [width < 0 ? cell.padStart(-width) : cell.padEnd(width)];
+  });
+  return [padded.join("  "), printable(path)];
 }
 
 function archiveLine(
@@ -281,7 +262,7 @@ function archiveLine(
   const size = formatSize(archive.nbytes);
   const ratio = formatRatio(archive.nbytes, cbytes);
   const count = typeof missing === "number" ? formatCount(missing) : missing === null ? "-" : undefined;
-  return columns(archive.dialect, ...dtypeAndShape(archive), size, ratio, printable(path), count);
+  return lineOf([archive.dialect, ...dtypeAndShape(archive), size, ratio, count], path);
 }
 
 function dtypeAndShape(archive: Subject): [string, string] {
@@ -297,7 +278,7 @@ function archiveJson(path: string, archive: Subject, cbytes: number): Record<str
     path,
     dialect,
     kind,
-    dtype: archive.kind === "array" ? (variableName(archive) ?? jsonDType(archive.dtype)) : null,
+    dtype: archive.kind === "array" ? jsonDType(archive) : null,
     shape:
       archive.kind === "array" ? archive.shape : [archive.kind === "bytes" ? nbytes : (archive.length ?? 0)],
     nbytes: knownBytes(nbytes),

@@ -8,7 +8,6 @@ import {
   plan,
   planStatus,
   runTasks,
-  type SharedPlan,
   type SharedStatus,
 } from "../../src/node/index.ts";
 import type { QueueStatus } from "../../src/queue/index.ts";
@@ -88,7 +87,10 @@ Examples:
       if (work !== "convert") return planWork(paths, { ...typed, for: work }, command, context);
       const wrong = holes === undefined ? "scan" : "holes";
       if (holes !== undefined || scan !== undefined) throw wrongUse(wrong, `--${wrong} is for --for repair`);
-      return makePlan(readConversion(paths, own, command), output, context);
+      const { sources, destination, flags } = readConversion(paths, own, command);
+      checkConversion(sources, flags);
+      const options = { ...toOptions(flags, context), skipFailed: true, output };
+      return makePlan(sources, destination, options, own.json, context);
     });
 }
 
@@ -130,29 +132,21 @@ function planWork(
     );
   if (wrong !== undefined) throw wrongUse(wrong.attributeName(), `${wrong.long} is not for --for ${work}`);
   const form = work === "virtualize" ? formNamed(destination) : undefined;
-  const own = { command: work, form, holes, scan, portable, columns: column, dimensionNames, allow };
-  const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
-    plan(sources, destination, { ...own, signal: context.signal, output, onProgress });
-  return printPlan(make, { output, json: json === true }, context);
+  const { signal } = context;
+  const own = { command: work, form, holes, scan, portable, columns: column, dimensionNames, allow, signal };
+  return makePlan(sources, destination, { ...own, output }, json, context);
 }
 
-function makePlan(
-  { sources, destination, flags }: ReturnType<typeof readConversion>,
-  output: string,
+async function makePlan(
+  sources: readonly string[],
+  destination: string,
+  options: PlanPathOptions & { readonly output: string },
+  json: boolean | undefined,
   context: Context,
 ): Promise<void> {
-  checkConversion(sources, flags);
-  const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
-    plan(sources, destination, { ...toOptions(flags, context), skipFailed: true, output, onProgress });
-  return printPlan(make, { output, json: flags.json === true }, context);
-}
-
-async function printPlan(
-  make: (onProgress: PlanPathOptions["onProgress"]) => Promise<SharedPlan>,
-  { output, json }: { readonly output: string; readonly json: boolean },
-  context: Context,
-): Promise<void> {
-  const made = await withProgress(context.io, "plan", { unit: "archives" }, make);
+  const made = await withProgress(context.io, "plan", { unit: "archives" }, (onProgress) =>
+    plan(sources, destination, { ...options, onProgress }),
+  );
   const { stage: _, ...status } = await planStatus(made);
   const failures = made.sources.flatMap(({ path, failure }) =>
     failure === undefined ? [] : [{ path, ...failure }],
@@ -160,7 +154,9 @@ async function printPlan(
   noteFailures(failures, context);
   const { units, nbytes } = status;
   const archives = made.sources.length;
-  if (json) return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
+  const { output } = options;
+  if (json === true)
+    return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
   printFailures(failures, "not planned", context);
   await context.out.line(
     `${formatPlural(archives, "archive")}, ${formatPlural(units, "task")}, ${formatSize(nbytes)}`,

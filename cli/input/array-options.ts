@@ -15,7 +15,13 @@ import {
 import type { PublishPolicy } from "../../src/node/index.ts";
 import type { Command } from "../context.ts";
 import { wrongUse } from "../failure.ts";
-import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
+import {
+  addCompression,
+  type BloscFlags,
+  bloscSettings,
+  CHECKSUMS,
+  type CompressionDefaults,
+} from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 
 /** The options; a member is absent if the user did not set it. */
@@ -26,17 +32,14 @@ export interface CutFlags extends Omit<BloscFlags, "typesize"> {
 }
 
 /** Defaults that `--help` shows. */
-interface CutDefaults {
+interface CutDefaults extends CompressionDefaults {
   readonly chunklen: string;
   readonly superchunklen: string;
   readonly checksum: string;
-  readonly clevel: string;
-  readonly codec: string;
-  readonly shuffle: string;
 }
 
 export function addCutOptions(command: Command, defaults: CutDefaults): Command {
-  return command
+  command
     .option("--chunklen <rows>", `rows per chunk (default: ${defaults.chunklen})`, parseCount)
     .option(
       "--superchunklen <chunks>",
@@ -45,15 +48,8 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
     )
     .addOption(
       new Option("-k, --checksum <name>", `of each chunk (default: ${defaults.checksum})`).choices(CHECKSUMS),
-    )
-    .option(
-      "-l, --clevel <level>",
-      `compression level, 0 to 9 (default: ${defaults.clevel})`,
-      integerOf(0, 9),
-    )
-    .addOption(new Option("-c, --codec <name>", `compressor (default: ${defaults.codec})`).choices(CODECS))
-    .addOption(new Option("--shuffle <name>", `filter (default: ${defaults.shuffle})`).choices(SHUFFLES))
-    .addOption(new Option("-s, --no-shuffle", "use no filter"));
+    );
+  return addCompression(command, defaults);
 }
 
 /** The same as library settings; undefined for options that the user did not set. */

@@ -14,7 +14,7 @@ export interface BloscFlags {
   readonly shuffle?: Shuffle | boolean;
 }
 
-export const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
+const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
 export const CHECKSUMS: readonly ChecksumName[] = [
   "None",
   "adler32",
@@ -26,14 +26,27 @@ export const CHECKSUMS: readonly ChecksumName[] = [
   "sha384",
   "sha512",
 ];
-export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
+const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
 
-export function addBloscOptions(command: Command, defaults: string): Command {
+/** Defaults that `--help` shows. */
+export interface CompressionDefaults {
+  readonly clevel: string;
+  readonly codec?: string;
+  readonly shuffle?: string;
+}
+
+export function addBloscOptions(command: Command, typesize: string): Command {
+  const help = `bytes per element, 1 to 255 (default: ${typesize})`;
+  return addCompression(command.option("-t, --typesize <bytes>", help, integerOf(1, 255)), { clevel: "7" });
+}
+
+/** Adds the options of level, compressor and filter. */
+export function addCompression(command: Command, { clevel, codec, shuffle }: CompressionDefaults): Command {
+  const shown = (value: string | undefined): string => (value === undefined ? "" : ` (default: ${value})`);
   return command
-    .option("-t, --typesize <bytes>", `bytes per element, 1 to 255 (default: ${defaults})`, integerOf(1, 255))
-    .option("-l, --clevel <level>", "compression level, 0 to 9 (default: 7)", integerOf(0, 9))
-    .addOption(new Option("-c, --codec <name>", "compressor").choices(CODECS))
-    .addOption(new Option("--shuffle <name>", "filter").choices(SHUFFLES))
+    .option("-l, --clevel <level>", `compression level, 0 to 9${shown(clevel)}`, integerOf(0, 9))
+    .addOption(new Option("-c, --codec <name>", `compressor${shown(codec)}`).choices(CODECS))
+    .addOption(new Option("--shuffle <name>", `filter${shown(shuffle)}`).choices(SHUFFLES))
     .addOption(new Option("-s, --no-shuffle", "use no filter"));
 }
 

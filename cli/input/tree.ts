@@ -77,7 +77,8 @@ export async function* archivesUnder(
     for await (const found of findReadables(store, "", { signal, measureText, onUnfinished, onPacked })) {
       count += waiting.length;
       yield* waiting.splice(0);
-      if (own?.begun.some((node) => isWithin(found.path, node)) === true) continue;
+      const isBegun = (node: string): boolean => node === "" || `${found.path}/`.startsWith(`${node}/`);
+      if (own?.begun.some(isBegun) === true) continue;
       count++;
       const named = nameFound(
         found.path === "" ? path : join(path, found.path),
@@ -115,16 +116,8 @@ async function unfinishedAt(path: string, signal: AbortSignal): Promise<Unfinish
 }
 
 function unfinished(path: string, conversion: UnfinishedConversion): NamedArchive {
-  return { path, unfinished: conversion, open: neverOpened };
-}
-
-/** The `open` of what is not an archive, or is verified already. */
-export function neverOpened(): Promise<never> {
-  return Promise.reject(new RangeError("there is nothing to open"));
-}
-
-function isWithin(path: string, folder: string): boolean {
-  return folder === "" || path === folder || path.startsWith(`${folder}/`);
+  const open = (): Promise<never> => Promise.reject(new RangeError("there is nothing to open"));
+  return { path, unfinished: conversion, open };
 }
 
 /** Says in one line that a conversion has not ended, how to continue it, and how to discard it. */

@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
 import { columnNamesOf, type Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
-import { jsonDType, knownBytes, variableName } from "./layout.ts";
+import { jsonDType, knownBytes } from "./layout.ts";
 
 /** Size and compression of chunks: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
 export type ChunkFacts = Omit<ReadableSummary, "checksum">;
@@ -60,14 +60,15 @@ export async function describeArchive(
     archive.kind === "array" || archive.kind === "bytes" ? await archive.summary(options) : undefined;
   const names = columnNamesOf(archive);
   const hasColumns = names.length > 0 || kind === "table" || kind === "group";
-  const columns =
-    hasColumns && archive.kind !== "bytes" ? await describeColumns(archive, names, options) : null;
-  const isWhole = columns?.every((column) => column.nbytes !== null) ?? true;
+  const columns: ColumnFacts[] = [];
+  if (archive.kind !== "bytes")
+    for (const name of names) columns.push(await describeColumn(name, archive.column(name), options));
+  const isWhole = columns.every((column) => column.nbytes !== null);
   return {
     path,
     dialect,
     kind,
-    dtype: array === undefined ? null : (variableName(array) ?? jsonDType(array.dtype)),
+    dtype: array === undefined ? null : jsonDType(array),
     shape: shownShape(archive),
     order: array?.order ?? null,
     chunks: summary === undefined ? null : chunksOf(summary),
@@ -78,7 +79,7 @@ export async function describeArchive(
     fillValue: array?.fillValue ?? null,
     dimensionNames: array?.dimensionNames,
     attrs,
-    columns,
+    columns: hasColumns ? columns : null,
     warnings,
   };
 }
@@ -91,16 +92,6 @@ function shownShape(archive: Subject): readonly number[] {
   return archive.length === undefined || isImage ? [] : [archive.length];
 }
 
-async function describeColumns(
-  parent: { column(name: string): ReadableArray },
-  names: readonly string[],
-  options: OpenOptions,
-): Promise<ColumnFacts[]> {
-  const columns: ColumnFacts[] = [];
-  for (const name of names) columns.push(await describeColumn(name, parent.column(name), options));
-  return columns;
-}
-
 async function describeColumn(
   name: string,
   column: ReadableArray,
@@ -110,7 +101,7 @@ async function describeColumn(
   const summary = await column.summary(options);
   return {
     name,
-    dtype: variableName(column) ?? jsonDType(column.dtype),
+    dtype: jsonDType(column),
     shape: column.shape,
     order: column.order,
     chunks: chunksOf(summary),

@@ -95,13 +95,20 @@ function columnsOf(first: ReadableChunk, facts: ChunkTableFacts, layout: Layout)
   const stored = lengthOf(first.nbytes + 16);
   // If the first chunk is stored, later ones may have a filter that it does not show.
   const filter = first.memcpyed === true ? 9 : textWidth(first.shuffle ?? "");
+  const fileCell = ({ key }: ReadableChunk): string =>
+    isTight && file !== undefined ? fitEnd(key, file) : printable(key);
   return [
     { name: "chunk", width: Math.max(5, digits), isRight: true, cell: ({ index }) => String(index) },
     ...(first.start === undefined
       ? []
       : [{ name: "start", width: start, cell: (chunk: ReadableChunk) => (chunk.start ?? []).join(",") }]),
-    ...(file === undefined ? [] : [{ name: "file", width: file, cell: fileCell(isTight, file) }]),
-    { name: "offset", width: narrow(12, 6, offset), isRight: true, cell: offsetCell },
+    ...(file === undefined ? [] : [{ name: "file", width: file, cell: fileCell }]),
+    {
+      name: "offset",
+      width: narrow(12, 6, offset),
+      isRight: true,
+      cell: (chunk) => (chunk.offset < 0 ? "-" : String(chunk.offset)),
+    },
     {
       name: "bytes",
       width: narrow(11, 5, lengthOf(first.nbytes)),
@@ -115,31 +122,23 @@ function columnsOf(first: ReadableChunk, facts: ChunkTableFacts, layout: Layout)
       isRight: true,
       cell: ({ nbytes, ctbytes }) => formatRatio(nbytes, ctbytes),
     },
-    { name: "codec", width: narrow(8, 6, textWidth(first.compressor)), cell: codecCell },
-    { name: "filter", width: narrow(10, 6, filter), cell: filterCell },
-    { name: "checksum", width: 8, cell: checksumCell(hasDigest) },
+    {
+      name: "codec",
+      width: narrow(8, 6, textWidth(first.compressor)),
+      cell: ({ memcpyed, compressor }) => (memcpyed === true ? "stored" : compressor),
+    },
+    {
+      name: "filter",
+      width: narrow(10, 6, filter),
+      cell: ({ memcpyed, shuffle = "-" }) => (memcpyed === true ? "-" : shuffle),
+    },
+    {
+      name: "checksum",
+      width: 8,
+      cell: ({ checksum, digest = "" }) =>
+        checksum === "None" ? "none" : hasDigest ? `${checksum} ${digest}`.trimEnd() : checksum,
+    },
   ];
-}
-
-function fileCell(isTight: boolean, width: number): (chunk: ReadableChunk) => string {
-  return ({ key }) => (isTight ? fitEnd(key, width) : printable(key));
-}
-
-function codecCell({ memcpyed, compressor }: ReadableChunk): string {
-  return memcpyed === true ? "stored" : compressor;
-}
-
-function filterCell({ memcpyed, shuffle }: ReadableChunk): string {
-  return memcpyed === true ? "-" : (shuffle ?? "-");
-}
-
-function checksumCell(hasDigest: boolean): (chunk: ReadableChunk) => string {
-  return ({ checksum, digest }) =>
-    checksum === "None" ? "none" : hasDigest ? `${checksum} ${digest ?? ""}`.trimEnd() : checksum;
-}
-
-function offsetCell({ offset }: ReadableChunk): string {
-  return offset < 0 ? "-" : String(offset);
 }
 
 function lengthOf(number: number): number {

@@ -78,14 +78,14 @@ export function shortDType(dtype: DType): string {
   return dtype.kind === "struct" ? `struct(${dtype.fields.length})` : dtypeText(dtype);
 }
 
-/** A dtype for JSON: numpy's string, or the list of fields. */
-export function jsonDType(dtype: DType): JsonValue {
-  return formatDType(dtype);
-}
-
 /** Name of the values of an array that have variable length; undefined for other arrays. */
 export function variableName({ variable }: ReadableArray): "string" | "bytes" | undefined {
   return variable === "text" ? "string" : variable;
+}
+
+/** The dtype of an array for JSON: numpy's string, or the list of fields. */
+export function jsonDType(array: ReadableArray): JsonValue {
+  return variableName(array) ?? formatDType(array.dtype);
 }
 
 /** Uncompressed bytes for JSON: null for values of variable length, whose bytes as items are not known. */

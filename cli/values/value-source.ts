@@ -110,9 +110,10 @@ export function arraySource(
   };
 }
 
-function takeField(items: Uint8Array, itemSize: number, { dtype, shape, offset }: Field): Uint8Array {
+/** One field of all whole items. */
+export function takeField(items: Uint8Array, itemSize: number, { dtype, shape, offset }: Field): Uint8Array {
   const size = countItems(shape) * dtype.itemSize;
-  const taken = new Uint8Array((items.length / itemSize) * size);
+  const taken = new Uint8Array(Math.floor(items.length / itemSize) * size);
   for (let from = offset, to = 0; to < taken.length; from += itemSize, to += size)
     taken.set(items.subarray(from, from + size), to);
   return taken;
