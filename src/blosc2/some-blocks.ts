@@ -2,7 +2,7 @@
  * Reads some blocks of a chunk without the others: first its header and block starts, then the bytes of these blocks, adjacent ones
  * together. Knows frames; codec2 knows the content of blocks.
  */
-import { at, joinBytes, keepLast } from "../bytes/arrays.ts";
+import { at, joinBytes, keepMade } from "../bytes/arrays.ts";
 import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "../codec2/fields.ts";
 import { readBlosc2Header, stepsOf } from "../codec2/header.ts";
@@ -86,12 +86,8 @@ export class SomeBlocks {
   }
 
   #open(index: number, place: StoredChunk): Promise<Known> {
-    const known = this.#known.get(index);
-    if (known !== undefined) return known;
-    const opening = this.#places(place).then((places) => ({ places, blocks: new Map() }));
-    keepLast(this.#known, index, opening, KEPT);
-    opening.catch(() => this.#known.delete(index));
-    return opening;
+    const open = async (): Promise<Known> => ({ places: await this.#places(place), blocks: new Map() });
+    return keepMade(this.#known, index, open, KEPT);
   }
 
   /** Undefined if the blocks are not as the frame says. */

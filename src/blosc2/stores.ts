@@ -5,7 +5,7 @@
  * All code that reads Zarr can therefore open `store.b2z/a/b` as an array, and `store.b2z` as a group. Read-only. Knows names of members;
  * zarr-view.ts knows the content of frames. [BS-01 to BS-03]
  */
-import { at } from "../bytes/arrays.ts";
+import { at, keepMade } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -299,19 +299,14 @@ class TreeStore implements ReadableStore {
 
   #open(path: string, { store, key, dtype, rows, make, error }: Member): Promise<Blosc2Store> {
     if (error !== undefined) return Promise.reject(error);
-    const known = this.#opened.get(path);
-    if (known !== undefined) return known;
-    const frameOf = (): Promise<Blosc2Store> =>
-      readFrame(store, key).then((frame) => {
-        if (frame !== undefined) return frameStore(store, frame, { dtype, rows });
-        throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
-          path: this.describe(path),
-        });
+    return keepMade(this.#opened, path, async () => {
+      if (make !== undefined) return make();
+      const frame = await readFrame(store, key);
+      if (frame !== undefined) return frameStore(store, frame, { dtype, rows });
+      throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
+        path: this.describe(path),
       });
-    const opening = make?.() ?? frameOf();
-    this.#opened.set(path, opening);
-    opening.catch(() => this.#opened.delete(path));
-    return opening;
+    });
   }
 
   async #groupDocument(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {

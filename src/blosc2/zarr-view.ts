@@ -6,7 +6,7 @@
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 
-import { at, elementsOf, joinBytes, keepLast, positionsOf, roundUp } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, keepMade, positionsOf, roundUp } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { HERE } from "../codec/made.ts";
@@ -226,13 +226,11 @@ export class Blosc2Store implements ReadableStore {
   #shard(key: string, options?: StoreOptions): Promise<Shown> {
     const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
-    const known = this.#kept.get(index);
-    if (known !== undefined) return known;
-    const lent = this.#lend(index, options);
-    const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
-    keepLast(this.#kept, index, made, KEPT);
-    made.catch(() => this.#kept.delete(index));
-    return made;
+    const make = async (): Promise<Shown> => {
+      const pieces = await this.#lend(index, options);
+      return pieces && joinBytes([...pieces]);
+    };
+    return keepMade(this.#kept, index, make, KEPT);
   }
 
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {

@@ -9,7 +9,7 @@ import { hex } from "../kernels/generated/adler32-kernels.ts";
 import { fromHex, toHex } from "./arrays.ts";
 
 /** The digests that a `blpk` file can have; `None` is the empty digest. @see FORMAT.md [FC] */
-export type DigestName =
+export type ChecksumName =
   | "None"
   | "adler32"
   | "crc32"
@@ -21,7 +21,7 @@ export type DigestName =
   | "sha512";
 
 /** Bytes of each digest. For adler32, the "32 bytes" of the BLZ document are bits. [FC-02] */
-export const DIGEST_LENGTHS: Readonly<Record<DigestName, number>> = {
+export const DIGEST_LENGTHS: Readonly<Record<ChecksumName, number>> = {
   None: 0,
   adler32: 4,
   crc32: 4,
@@ -44,7 +44,7 @@ type Library = Promise<{ readonly default: typeof import("hash-wasm") }>;
 
 const loadCrc32 = (): Library => import("hash-wasm/dist/crc32.umd.min.js");
 
-const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<DigestFunction> } = {
+const MAKERS: { readonly [name in Exclude<ChecksumName, "None">]: () => Promise<DigestFunction> } = {
   adler32: makeAdler32,
   // hash-wasm returns the sum in network order; files store it little-endian. [FC-03]
   crc32: async () => reversed(await (await loadCrc32()).default.createCRC32()),
@@ -57,7 +57,7 @@ const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<Di
 };
 
 /** Digests that engines have, by the engine's names: faster than the library, which is then not loaded. */
-const OF_ENGINE: { readonly [name in DigestName]?: string } = {
+const OF_ENGINE: { readonly [name in ChecksumName]?: string } = {
   sha1: "SHA-1",
   sha256: "SHA-256",
   sha384: "SHA-384",
@@ -75,7 +75,7 @@ interface NodeModules {
 }
 
 /** Node's own digests, if this is Node: for a small chunk they take less time than a promise of the engine's, or WebAssembly. */
-function digestsOfNode(): [DigestName, Promise<DigestFunction>][] {
+function digestsOfNode(): [ChecksumName, Promise<DigestFunction>][] {
   const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
   const node = process?.getBuiltinModule?.("node:crypto") as NodeModules | undefined;
   if (node === undefined) return [];
@@ -85,14 +85,14 @@ function digestsOfNode(): [DigestName, Promise<DigestFunction>][] {
     (bytes) => node.createHash(name).update(bytes).digest(),
   ]);
   if (crc32 !== undefined) digests.push(["crc32", (bytes) => littleEndian(crc32(bytes))]);
-  return digests.map(([name, made]) => [name as DigestName, Promise.resolve(made)]);
+  return digests.map(([name, made]) => [name as ChecksumName, Promise.resolve(made)]);
 }
 
-const loaded = new Map<DigestName, Promise<DigestFunction>>(digestsOfNode());
+const loaded = new Map<ChecksumName, Promise<DigestFunction>>(digestsOfNode());
 let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
 /** Loads a digest once. The resulting function is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
-export function loadDigest(name: DigestName): Promise<DigestFunction> {
+export function loadDigest(name: ChecksumName): Promise<DigestFunction> {
   const known = loaded.get(name);
   if (known !== undefined) return known;
   const made = name === "None" ? Promise.resolve(() => new Uint8Array(0)) : MAKERS[name]();
@@ -101,7 +101,7 @@ export function loadDigest(name: DigestName): Promise<DigestFunction> {
 }
 
 /** The digest of `bytes`, as stored. */
-export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
+export async function digest(name: ChecksumName, bytes: Uint8Array): Promise<Uint8Array> {
   const own = loaded.has(name) && bytes.length < LARGE ? undefined : OF_ENGINE[name];
   // Pages loaded without TLS have no `subtle`, and it refuses shared memory.
   const { subtle } = (globalThis as { crypto?: Partial<Crypto> }).crypto ?? {};

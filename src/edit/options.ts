@@ -1,11 +1,10 @@
 /** Options of `create` and `edit`. Types only. */
 import type { ChunkEncoder } from "../codec/types.ts";
-import type { DType, JsonObjectInput, JsonValue } from "../format/types.ts";
-import type { PlaceRule, StoredPlace } from "../places/declared.ts";
+import type { DType, JsonValue } from "../format/types.ts";
 import type { PlaceOpening } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { StoreOptions } from "../store/types.ts";
-import type { WriteOptions, WriterLock } from "../write/array/create.ts";
+import type { ArrayOptions, WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { SharedOptions } from "../write/array/shared-array.ts";
 import type { AppendOptions, EditFormat } from "../write/editable.ts";
 import type { ChunkSettings, Optimize, Reserve } from "../write/layout/settings.ts";
@@ -42,6 +41,10 @@ export interface EditOptions
 export interface CreateOptions
   extends Omit<EditOptions, "shared" | "ownPlaces">,
     ChunkSettings,
+    Pick<
+      ArrayOptions,
+      "shape" | "fillValue" | "attrs" | "columns" | "zarr" | "places" | "placeBy" | "overwrite"
+    >,
     Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, this library's own format. */
   readonly format?: EditFormat | undefined;
@@ -62,17 +65,11 @@ export interface CreateOptions
   readonly dimensionNames?: readonly (string | null)[] | undefined;
   /** `zarr`: further members of the specification. */
   readonly specification?: Omit<ZarrSpecification, "shape" | "dataType" | "chunkShape"> | undefined;
-  /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
-  readonly shape?: number | readonly number[] | undefined;
   /**
    * First rows, in any form that `append` takes. If `shape` has a number of rows too, a list or a typed array must have as many. The array
    * appears with all of them; a failure, also in the middle of a stream, leaves nothing behind.
    */
   readonly data?: unknown;
-  /** Default value; default zero, empty, NaT. In bcolz and Bloscpack dates are zero too, 1970. */
-  readonly fillValue?: JsonValue | undefined;
-  /** User attributes. */
-  readonly attrs?: JsonObjectInput | undefined;
   /**
    * `blz`: chunks of about 1 MiB (`read`) or of at most 128 KiB (`update`). Default `update`; with `zarr`, chosen from `expectedLength`, up
    * to 1 MiB, because Zarr readers are slow with many chunks.
@@ -80,19 +77,6 @@ export interface CreateOptions
   readonly optimize?: Optimize | undefined;
   /** `blz`: space after each chunk for `modify: "in-place"`. */
   readonly reserve?: Reserve | undefined;
-  /** `blz`: stores each field of a struct in a folder of its own (default true). */
-  readonly columns?: boolean | undefined;
-  /** `blz`: keeps the folder as a Zarr v3 array as well (default false). */
-  readonly zarr?: boolean | undefined;
-  /**
-   * `blz`: folders (`file:`, `s3:`, `gs:`, `az:`; in Node.js also paths) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
-   * with `allow`; here they are permitted.
-   */
-  readonly places?: readonly (string | StoredPlace)[] | undefined;
-  /** `blz` with `places`: which place a new superchunk goes to (default `round`). */
-  readonly placeBy?: PlaceRule | undefined;
-  /** Replaces an existing archive (default false: `CONFLICT`). */
-  readonly overwrite?: boolean | undefined;
 }
 
 /** The options of `create` and `edit`, with those for paths. */

@@ -3,7 +3,7 @@
  */
 
 import { isEqual, toHex } from "../bytes/arrays.ts";
-import { DIGEST_LENGTHS, type DigestName, digest } from "../bytes/checksum.ts";
+import { DIGEST_LENGTHS, digest } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber } from "./header.ts";
@@ -179,7 +179,7 @@ function parseUnpacked(text: Uint8Array, path: string, at: number): JsonValue {
 }
 
 async function checkDigest(
-  name: DigestName,
+  name: ChecksumName,
   bytes: Uint8Array,
   stored: Uint8Array,
   path: string,

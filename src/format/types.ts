@@ -7,17 +7,7 @@ export type Dialect = "blz-superchunk" | "bloscpack-3" | "bloscpack-2" | "bloscp
 /** The versions of Zarr, by the ids that `info` prints. */
 export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer" | "hdf5" | "blosc2";
 
-/** Chunk checksums, by their number in a file header: 0 is none. @see FORMAT.md [FC] */
-export type ChecksumName =
-  | "None"
-  | "adler32"
-  | "crc32"
-  | "md5"
-  | "sha1"
-  | "sha224"
-  | "sha256"
-  | "sha384"
-  | "sha512";
+export type { ChecksumName } from "../bytes/checksum.ts";
 
 /** Values of JSON written by Python: integers beyond 2^53 are bigint, NaN and Infinity are numbers. */
 export type JsonValue =

@@ -5,6 +5,7 @@
  * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
  * are shown as chunks of about a mebibyte. Read-only.
  */
+import { keepMade } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import { isNotedFloat, keepFloats, noteFloat } from "../format/json-float.ts";
@@ -217,12 +218,7 @@ export class Hdf5Store implements ReadableStore {
   /** `followed`: the soft links that led here. Their targets are not cached, so that two of them never wait for each other. */
   #node(path: string, followed: readonly string[] = []): Promise<Node | undefined> {
     if (followed.length > 0) return this.#open(path, followed);
-    const known = this.#nodes.get(path);
-    if (known !== undefined) return known;
-    const opening = this.#open(path, []);
-    this.#nodes.set(path, opening);
-    opening.catch(() => this.#nodes.delete(path));
-    return opening;
+    return keepMade(this.#nodes, path, () => this.#open(path, []));
   }
 
   async #open(path: string, followed: readonly string[]): Promise<Node | undefined> {
@@ -270,12 +266,7 @@ export class Hdf5Store implements ReadableStore {
   }
 
   #read(address: number): Promise<Hdf5Dataset | Hdf5Group> {
-    const known = this.#objects.get(address);
-    if (known !== undefined) return known;
-    const reading = readObject(this.#file, address);
-    this.#objects.set(address, reading);
-    reading.catch(() => this.#objects.delete(address));
-    return reading;
+    return keepMade(this.#objects, address, () => readObject(this.#file, address));
   }
 
   /** Reads the headers of members in the order of their addresses, which takes fewer requests than that of their names. */
@@ -307,8 +298,6 @@ export class Hdf5Store implements ReadableStore {
 
   /** The length of a dimension of netCDF, by its scale. */
   #lengthOf(scale: number): Promise<number> {
-    const known = this.#lengths.get(scale);
-    if (known !== undefined) return known;
     // A damaged reference must not prevent reading the dataset.
     const read = (address: number): Promise<Hdf5Dataset | undefined> =>
       this.#read(address).then(
@@ -318,15 +307,13 @@ export class Hdf5Store implements ReadableStore {
           return undefined;
         },
       );
-    const length = read(scale).then(async (found) => {
+    return keepMade(this.#lengths, scale, async () => {
+      const found = await read(scale);
       const along = (found?.users ?? []).map(
         async ({ address, dimension }) => (await read(address))?.shape.at(dimension) ?? 0,
       );
       return Math.max(found?.shape.at(0) ?? 0, ...(await Promise.all(along)));
     });
-    this.#lengths.set(scale, length);
-    length.catch(() => this.#lengths.delete(scale));
-    return length;
   }
 
   /** Follows a soft link: a path from the root, or relative to the group of the link. */

@@ -190,7 +190,7 @@ export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace):
 /** The error for a missing superchunk whose place is missing; undefined for others. */
 export async function absentPlaceOf(store: ReadableStore, number: number): Promise<Error | undefined> {
   if (!(store instanceof PlacedStore)) return undefined;
-  const name = store.placeOf(number) ?? HOME;
+  const name = store.table.of(number) ?? HOME;
   const place = { name, prefix: name === HOME ? "" : store.folderIn(name).store.describe("") };
   return name === HOME || (await hasMark(store, place)) ? undefined : placeAbsent(store, place);
 }

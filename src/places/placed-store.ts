@@ -61,7 +61,8 @@ export class PlacedStore implements WritableStore {
   readonly #data: string;
   readonly #id: string;
   readonly #places: ReadonlyMap<string, ReadableStore>;
-  readonly #table: PlaceTable;
+  /** Which superchunk is where. */
+  readonly table: PlaceTable;
   /** Stored bytes by place, for places asked about. */
   readonly #bytes = new Map<string | undefined, Promise<number>>();
   readonly readInto?: NonNullable<WritableStore["readInto"]>;
@@ -88,7 +89,7 @@ export class PlacedStore implements WritableStore {
     this.#data = `${joinKey(path, "data")}/`;
     this.#id = id;
     this.#places = places;
-    this.#table = new PlaceTable(spans);
+    this.table = new PlaceTable(spans);
     const all: readonly (ReadableStore & Partial<WritableStore>)[] = [home, ...places.values()];
     const [own] = all;
     // For a capability that some store lacks, the caller uses another way.
@@ -140,26 +141,6 @@ export class PlacedStore implements WritableStore {
   isWritable(place: string | undefined): boolean {
     const store = place === undefined ? this.home : this.#places.get(place);
     return store !== undefined && isWritable(store);
-  }
-
-  /** Name of the place of a superchunk; undefined for `data`. */
-  placeOf(number: number): string | undefined {
-    return this.#table.of(number);
-  }
-
-  /** Sets the place of a superchunk: one of the names, or undefined for `data`. */
-  assign(number: number, place: string | undefined): void {
-    this.#table.set(number, place);
-  }
-
-  /** Takes over the places from another writer's commit; places assigned here are kept. */
-  adopt(spans: readonly PlaceSpan[]): void {
-    this.#table.adopt(spans);
-  }
-
-  /** The places of those of these superchunks that are not in `data`. */
-  spansOf(numbers: Iterable<{ readonly first: number; readonly count: number }>): PlaceSpan[] {
-    return this.#table.within(numbers);
   }
 
   /** The key that a superchunk has, or would have, in a place. */
@@ -285,7 +266,7 @@ export class PlacedStore implements WritableStore {
   #find(key: string): PlacedKey {
     const name = key.startsWith(this.#data) ? key.slice(key.lastIndexOf("/") + 1) : "";
     const number = parseSuperchunkName(name);
-    return number === undefined ? { store: this.home, key } : this.at(this.#table.of(number), key);
+    return number === undefined ? { store: this.home, key } : this.at(this.table.of(number), key);
   }
 
   #writable(key: string): { readonly store: WritableStore; readonly key: string } {
@@ -331,7 +312,7 @@ export async function choosePlace(
   first: number,
   before: number | undefined,
 ): Promise<string | undefined> {
-  const old = before === undefined ? undefined : placed.placeOf(before);
+  const old = before === undefined ? undefined : placed.table.of(before);
   if (before !== undefined && placed.isWritable(old)) return old;
   const names = [undefined, ...placing.places.map(({ name }) => name)].filter((name) =>
     placed.isWritable(name),
@@ -344,11 +325,6 @@ export async function choosePlace(
 }
 
 // Arithmetic of the places of superchunks: pure. @see FORMAT.md [FG-20]
-
-interface Numbers {
-  readonly first: number;
-  readonly count: number;
-}
 
 /** The place of each superchunk, by number: as committed, and as changed since. */
 class PlaceTable {
@@ -372,12 +348,13 @@ class PlaceTable {
     return span !== undefined && number < span.first + span.count ? span.place : undefined;
   }
 
+  /** Sets the place of a superchunk: one of the names, or undefined for `data`. */
   set(number: number, place: string | undefined): void {
     this.#changed.set(number, place);
   }
 
   /** The spans of those of these numbers that are not in `data`, by number; adjacent ones are joined. */
-  within(numbers: Iterable<Numbers>): PlaceSpan[] {
+  within(numbers: Iterable<Pick<PlaceSpan, "first" | "count">>): PlaceSpan[] {
     const found: { first: number; count: number; place: string }[] = [];
     const add = (first: number, count: number, place: string | undefined): void => {
       const last = found.at(-1);

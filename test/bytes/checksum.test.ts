@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { deflateSync, crc32 as zlibCrc32 } from "node:zlib";
 import { expect, it, vi } from "vitest";
-import { CRC32C_OF_SUMMED, crc32c, type DigestName, digest, loadDigest } from "../../src/bytes/checksum.ts";
+import { type ChecksumName, CRC32C_OF_SUMMED, crc32c, digest, loadDigest } from "../../src/bytes/checksum.ts";
 import { toHex, utf8 } from "../format/hex.ts";
 
 const HASHES = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] as const;
@@ -79,7 +79,7 @@ it("the digest of None is empty", async () => {
 });
 
 it("digests computed at the same time do not mix", async () => {
-  const names: DigestName[] = ["md5", "crc32", "sha512", "adler32", "md5", "sha1"];
+  const names: ChecksumName[] = ["md5", "crc32", "sha512", "adler32", "md5", "sha1"];
   const inputs = names.map((_, i) => utf8("x".repeat(i * 1000)));
   const alone: string[] = [];
   for (const [i, name] of names.entries()) alone.push(toHex(await digest(name, inputs[i] ?? large)));

@@ -4,7 +4,7 @@
  */
 
 import { checkOffsets, decodeOffsets } from "../../src/archive/places/blpk-file.ts";
-import { DIGEST_LENGTHS, type DigestName, digest } from "../../src/bytes/checksum.ts";
+import { type ChecksumName, DIGEST_LENGTHS, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeFileHeader } from "../../src/format/encode-file.ts";
@@ -43,7 +43,7 @@ export async function describeDump({ kind, rest, bytes, notes }: HexDump): Promi
     case "chunk":
       return await chunkFields(bytes, "");
     case "digest":
-      return plain(await digestFields(bytes, rest as DigestName));
+      return plain(await digestFields(bytes, rest as ChecksumName));
     case "rootdirs": {
       const { names, dirs } = parseRootdirs(bytes, "dump");
       const [first = ""] = names;
@@ -240,7 +240,7 @@ async function fileFields(bytes: Uint8Array): Promise<Field[]> {
   return fields;
 }
 
-async function digestFields(bytes: Uint8Array, name: DigestName): Promise<Field[]> {
+async function digestFields(bytes: Uint8Array, name: ChecksumName): Promise<Field[]> {
   const chunk = bytes.subarray(0, bytes.length - DIGEST_LENGTHS[name]);
   return [
     [chunk.length, "chunk", await storedText(chunk)],

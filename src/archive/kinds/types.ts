@@ -1,5 +1,6 @@
 /** The public types of an opened archive. The implementations are in the files beside this one. */
 import type { Compressor, Shuffle } from "../../codec/types.ts";
+import type { ErrorDetails } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
@@ -124,16 +125,10 @@ export interface ChunkInfo extends ChunkPlace {
 }
 
 /** How an archive is chunked and compressed. */
-export interface ChunkSummary {
-  readonly nchunks: number;
-  /** Rows in a chunk, for arrays cut along rows. */
-  readonly chunkLength?: number;
-  /** Uncompressed bytes in a chunk, for Bloscpack files. */
-  readonly chunkBytes?: number;
+export interface ChunkSummary
+  extends Pick<ReadableSummary, "nchunks" | "chunkLength" | "chunkBytes" | "clevel" | "typesize"> {
   readonly cname?: Compressor;
-  readonly clevel?: number;
   readonly shuffle?: Shuffle;
-  readonly typesize?: number;
   /** Checksum of every chunk; absent for dialects without checksums, and for an array without chunks. */
   readonly checksum?: ChecksumName;
 }
@@ -210,18 +205,12 @@ export interface EncodedChunk {
   readonly read?: object | undefined;
 }
 
-/** Something that `verify` found. */
-export interface Finding {
+/** Something that `verify` found. `chunk` is the index of the chunk; in a Zarr shard, its slot. */
+export interface Finding
+  extends Pick<ErrorDetails, "path" | "chunk" | "offset" | "field" | "expected" | "found"> {
   readonly severity: "error" | "warning";
   readonly code: string;
   readonly message: string;
-  readonly path?: string;
-  /** Index of the chunk; in a Zarr shard, its slot. */
-  readonly chunk?: number;
-  readonly offset?: number;
-  readonly field?: string;
-  readonly expected?: unknown;
-  readonly found?: unknown;
 }
 
 /** What `verify` checked and found. */

@@ -11,7 +11,7 @@ import { joinSafeNumber } from "../../bytes/fields.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { type BlpkHeader, decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
+import { decodeFileHeader, OFFSET_LENGTH, UNUSED } from "../../format/header.ts";
 import {
   decodeSection,
   decodeSectionHeader,
@@ -22,21 +22,15 @@ import {
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { decodeStoredHeader } from "../read/block-read.ts";
+import type { FileOfChunks } from "./sequence.ts";
 
 const HEAD = 4096;
 
 /** An opened file. Offsets in bytes from its start. */
-export interface BlpkFile {
-  readonly key: string;
+export interface BlpkFile extends FileOfChunks {
   readonly path: string;
-  readonly size: number;
-  readonly header: BlpkHeader;
   /** Value and kind of the metadata section. */
   readonly metadata: { readonly kind: "bloscpack" | "blz-json"; readonly value: JsonValue } | undefined;
-  /** Start of each chunk. */
-  readonly starts: Float64Array;
-  /** End of the space of each chunk: the next chunk in physical order, or the end of the file. */
-  readonly ends: Float64Array;
   /** What a walk found, if the file has no offsets. */
   readonly walked: WalkedChunks | undefined;
   readonly digestLength: number;
@@ -102,11 +96,8 @@ type Read = (offset: number, length: number) => Promise<Uint8Array>;
 
 type Located = Pick<BlpkFile, "starts" | "ends" | "walked">;
 
-interface BegunFile {
+interface BegunFile extends Pick<BlpkFile, "header" | "path" | "size"> {
   readonly read: Read;
-  readonly header: BlpkHeader;
-  readonly path: string;
-  readonly size: number;
 }
 
 /** Reads ranges that must exist; the first {@link HEAD} bytes are cached. */

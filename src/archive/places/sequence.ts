@@ -219,11 +219,13 @@ export function carraySequence(store: ReadableStore, path: string, bytes: Carray
 }
 
 /** What the places of a file's chunks depend on. */
-interface FileOfChunks {
+export interface FileOfChunks {
   readonly key: string;
   readonly size: number;
   readonly header: BlpkHeader;
+  /** Start of each chunk. */
   readonly starts: Float64Array;
+  /** End of the space of each chunk: the next chunk in physical order, or the end of the file. */
   readonly ends: Float64Array;
   readonly walked: { readonly sizes: Float64Array } | undefined;
 }

@@ -21,7 +21,7 @@ import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../ki
 import type {
   Archive,
   ArrayArchive,
-  Hole,
+  DamageReport,
   HolePolicy,
   LongOptions,
   OpenOptions,
@@ -46,19 +46,14 @@ export interface SurveyOptions extends OpenOptions, GivenFacts, Pick<LongOptions
 export type IntactChunks = Pick<VerifyReport, "chunks" | "nbytes" | "cbytes" | "digests">;
 
 /** What was found of a damaged archive. */
-export interface Survey {
+export interface Survey extends Pick<DamageReport, "holes" | "problems" | "lost"> {
   readonly dialect: Archive["dialect"];
   /** Rows that there should be; bytes, for plain bytes. */
   readonly rows: number;
   /** Rows that the metadata count; undefined if they do not say. */
   readonly rowsBefore: number | undefined;
-  readonly holes: readonly Hole[];
   /** What was read of the intact chunks. */
   readonly intact: IntactChunks;
-  /** Problems that can be worked around, as text. */
-  readonly problems: readonly string[];
-  /** Losses other than rows, as text. */
-  readonly lost: readonly string[];
   /** Set if the archive is an array in a folder. */
   readonly known: KnownArray | undefined;
   /** The columns' chunks, if the archive is an array in a folder. */

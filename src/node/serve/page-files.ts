@@ -6,6 +6,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { keepMade } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { HELD_NAMES } from "../../format/naming.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
@@ -195,11 +196,7 @@ export class PageFiles {
     const store = this.#roots[root]?.store;
     const isShown = (await this.#archives()).some((each) => each.root === root && each.path === path);
     if (store === undefined || !isShown) return undefined;
-    const name = `${root}:${path}`;
-    const opened = this.#placed.get(name) ?? open(store, path, { openPlace: this.#openPlace });
-    this.#placed.set(name, opened);
-    opened.catch(() => this.#placed.delete(name));
-    return opened;
+    return keepMade(this.#placed, `${root}:${path}`, () => open(store, path, { openPlace: this.#openPlace }));
   }
 
   /** Finds a superchunk outside of its array's own folder. */

@@ -202,7 +202,7 @@ export async function moveSuperchunks(
   if (placed === undefined) return moved;
   await writer.prepare();
   const all = await chooseHolders(writer, choice);
-  const chosen = all.filter(({ number }) => placed.placeOf(number) !== to);
+  const chosen = all.filter(({ number }) => placed.table.of(number) !== to);
   let copies = new Map<number, number>();
   let waiting = 0;
   const commit = async (): Promise<void> => {
@@ -336,7 +336,7 @@ export async function listPlaces({
   const all = [...placesOf(layout.runs)];
   const infos: PlaceInfo[] = [];
   for (const place of [undefined, ...settings.placing.places]) {
-    const isThere = (number: number): boolean => placed?.placeOf(number) === place?.name;
+    const isThere = (number: number): boolean => placed?.table.of(number) === place?.name;
     const spans: [number, number][] = [];
     for (const [i, { number }] of all.entries()) {
       if (!isThere(number)) continue;

@@ -186,12 +186,12 @@ export async function settleNames(writer: ArrayWriter): Promise<void> {
   const moved = places
     .map((place, i) => ({ ...place, own: i + 1 }))
     // Superchunks in other places keep their names: only this array's layout leads to them.
-    .filter(({ number, own }) => number !== own && writer.root.placed?.placeOf(number) === undefined);
+    .filter(({ number, own }) => number !== own && writer.root.placed?.table.of(number) === undefined);
   if (moved.length === 0) return;
   await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
   await writer.root.settled();
   for (const { number, own } of moved) {
-    writer.root.placed?.assign(own, undefined);
+    writer.root.placed?.table.set(own, undefined);
     writer.files.adopt(own, await writer.files.bytesOf(number, writer.columns));
     for (const { folder } of writer.columns)
       await giveName(writer, `${folder}/${superchunkName(number)}`, `${folder}/${superchunkName(own)}`);
@@ -269,7 +269,7 @@ export async function planCompaction(
   const superchunks = kept.size + rewritten.length;
   const { placed } = root;
   const moved = [...kept].filter(
-    ([place, number]) => number !== place + 1 && placed?.placeOf(number) === undefined,
+    ([place, number]) => number !== place + 1 && placed?.table.of(number) === undefined,
   ).length;
   return {
     isRecoded,

@@ -88,17 +88,22 @@ export interface ArrayOptions extends ChunkSettings, ReserveOptions, WriteOption
   readonly dtype: JsonValue | DType;
   /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
-  /** Default value; default zero, empty, NaT. */
+  /** Default value; default zero, empty, NaT. In bcolz and Bloscpack dates are zero too, 1970. */
   readonly fillValue?: JsonValue | undefined;
+  /** User attributes. */
   readonly attrs?: JsonObjectInput | undefined;
-  /** Stores each field of a nested dtype in a folder (default true), so that it can be read without the others. */
+  /** `blz`: stores each field of a struct in a folder of its own (default true), so that it can be read without the others. */
   readonly columns?: boolean | undefined;
-  /** Every writer also keeps the folder a Zarr v3 array (with columns: a group) (default false). */
+  /** `blz`: every writer also keeps the folder as a Zarr v3 array; with columns, as a group (default false). */
   readonly zarr?: boolean | undefined;
-  /** Places for superchunks besides the array's folder (default: none), and which superchunk goes where (default `round`). */
+  /**
+   * `blz`: folders (`file:`, `s3:`, `gs:`, `az:`; in Node.js also paths) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
+   * with `allow`; here they are permitted.
+   */
   readonly places?: readonly (string | StoredPlace)[] | undefined;
+  /** `blz` with `places`: which place a new superchunk goes to (default `round`). */
   readonly placeBy?: PlaceRule | undefined;
-  /** Replaces an existing array (default false: `CONFLICT`). */
+  /** Replaces an existing archive (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
 
@@ -474,7 +479,7 @@ function namedFiles(writer: ArrayWriter, place: string | undefined): { has(name:
       const number = parseSuperchunkName(name) ?? Number.NaN;
       // Only a writer's commit says in which place a reserved number is.
       if (isIn(number, kept)) return true;
-      return placed?.placeOf(number) === place && (names.has(name) || isIn(number, runs));
+      return placed?.table.of(number) === place && (names.has(name) || isIn(number, runs));
     },
   };
 }

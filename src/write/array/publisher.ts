@@ -200,7 +200,7 @@ export class SuperchunkFiles {
     for (let tries = 0; ; tries++) {
       // The writer that owns the name may still commit it; after a commit of ours it cannot, and the file is removed.
       this.#uncommitted.add(number);
-      this.#root.placed?.assign(number, place);
+      this.#root.placed?.table.set(number, place);
       try {
         const bytes = await this.#putColumns(number, segment, columns, settings);
         this.#bytes.set(number, bytes);
@@ -238,13 +238,13 @@ export class SuperchunkFiles {
     if (placed === undefined) throw new RangeError("an array without places has no place to copy to");
     for (let tries = 0; ; tries++) {
       const number = this.takeLoose();
-      placed.assign(number, place);
+      placed.table.set(number, place);
       this.#uncommitted.add(number);
       try {
         let bytes = 0;
         for (const { folder } of columns) {
           const to = placed.at(place, `${folder}/${superchunkName(number)}`);
-          const source = placed.at(placed.placeOf(from), `${folder}/${superchunkName(from)}`);
+          const source = placed.at(placed.table.of(from), `${folder}/${superchunkName(from)}`);
           bytes += await copyObject(source, to, { signal });
         }
         this.#bytes.set(number, bytes);

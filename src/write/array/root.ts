@@ -4,7 +4,7 @@
  */
 import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
+import { encodeSizes, type Run, type StoredLayout } from "../../format/layout.ts";
 import type { Placing } from "../../places/declared.ts";
 import { type AllPlacesOptions, checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
@@ -162,10 +162,10 @@ interface CommitFacts {
 }
 
 /** The superchunks that a layout counts. */
-export function* numbersOf({ runs, patches }: Pick<StoredLayout, "runs" | "patches">): Generator<{
-  readonly first: number;
-  readonly count: number;
-}> {
+export function* numbersOf({
+  runs,
+  patches,
+}: Pick<StoredLayout, "runs" | "patches">): Generator<Pick<Run, "first" | "count">> {
   yield* runs;
   for (const { number } of patches) yield { first: number, count: 1 };
 }
@@ -198,7 +198,7 @@ export class CommitLine {
     const { placed } = root;
     const layout: StoredLayout = {
       ...planned,
-      ...(placed === undefined ? {} : { places: placed.spansOf(numbersOf(planned)) }),
+      ...(placed === undefined ? {} : { places: placed.table.within(numbersOf(planned)) }),
       generation: ++this.#generation,
       epoch: planned.epoch + lostAnswers,
       edition: planned.edition + lostAnswers,

@@ -374,7 +374,7 @@ export class SharedArray extends QueuedEditor {
     const { placed } = this.#root;
     // Its rows are not known before the commit, so the places alternate by number.
     if (placed !== undefined)
-      placed.assign(number, await choosePlace(placed, this.#settings, number * superchunklen, undefined));
+      placed.table.set(number, await choosePlace(placed, this.#settings, number * superchunklen, undefined));
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of this.#columns.entries()) {
       const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };

@@ -150,7 +150,7 @@ export class SharedCommits {
         { path, field: "layout.revision", expected: revision, found: base.layout.revision },
       );
     this.#base = base;
-    this.#root.placed?.adopt(base.layout.places ?? []);
+    this.#root.placed?.table.adopt(base.layout.places ?? []);
     this.#next = Math.max(this.#next, this.reservation?.first ?? 0);
   }
 
@@ -186,7 +186,7 @@ export class SharedCommits {
     const planned = { ...before, ...change };
     const after: StoredLayout = {
       ...planned,
-      ...(placed === undefined ? {} : { places: placed.spansOf(numbersOf(planned)) }),
+      ...(placed === undefined ? {} : { places: placed.table.within(numbersOf(planned)) }),
       writers: withReservation(kept, this.#name, own),
       generation: before.generation + 1,
       ...(isMoved ? { isMoved: true } : {}),
@@ -216,7 +216,7 @@ export class SharedCommits {
     for (const name of [undefined, ...placed.names]) {
       const { store } = placed.folderIn(name);
       // The keys are computed now: the next commit that is read no longer says where these superchunks are.
-      const there = [...own.filter((number) => placed.placeOf(number) === name), ...lost];
+      const there = [...own.filter((number) => placed.table.of(number) === name), ...lost];
       const keys = [...superchunkKeys(columns, there)].map((key) => placed.at(name, key).key);
       if (isWritable(store)) root.remove(keys, store);
     }

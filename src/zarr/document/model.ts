@@ -37,11 +37,7 @@ export interface ArrayModel {
 }
 
 /** A group as its document describes it. */
-export interface GroupModel {
-  readonly dialect: ZarrDialect;
-  readonly path: string;
-  readonly attributes: JsonObject;
-  readonly document: JsonObject;
+export interface GroupModel extends Pick<ArrayModel, "dialect" | "path" | "attributes" | "document"> {
   /** Documents of the nodes below by relative path, if they are stored with the group's own. */
   readonly consolidated: JsonObject | undefined;
 }

@@ -4,7 +4,7 @@
  * Unreadable chunks become chunks that are not stored: their objects are missing, or their shard's index does not name them. A
  * store in front of the damaged one shows this, and can also be copied from.
  */
-import type { AbsentChunk, Hole, LongOptions, OpenOptions } from "../../archive/kinds/types.ts";
+import type { AbsentChunk, DamageReport, Hole, LongOptions, OpenOptions } from "../../archive/kinds/types.ts";
 import { overlayStore } from "../../archive/places/journal.ts";
 import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
@@ -38,14 +38,8 @@ import {
 import { type ListedChunk, listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import { onlyChunk } from "./verify.ts";
 
-/** What was found in an array. */
-export interface ZarrSurvey {
-  /** Every chunk that cannot be read. Chunks that are not stored are not included. */
-  readonly holes: readonly Hole[];
-  /** Losses other than chunks, as text. */
-  readonly lost: readonly string[];
-  /** What is wrong and costs nothing, as text. */
-  readonly problems: readonly string[];
+/** What was found in an array. Chunks that are not stored are not holes. */
+export interface ZarrSurvey extends Pick<DamageReport, "holes" | "lost" | "problems"> {
   /** The store without the unreadable parts: the whole array can be read from it, with the fill value in the holes. */
   readonly store: ReadableStore;
 }
