@@ -145,7 +145,7 @@ export function parseTransformerArray(
         };
   return {
     dialect: "zarr3-transformer",
-    path,
+    path: joinKey(base, path),
     dtype,
     shape,
     axes: shape.map((extent, d) => regularAxis(extent, at(chunkShape, d) * (perShard?.[d] ?? 1))),

@@ -8,7 +8,7 @@ export interface ArrayModel {
   readonly dialect: ZarrDialect;
   /** Dialect to report if the document was made for another format that is shown as Zarr (default: `dialect`). */
   readonly shownAs?: ZarrDialect | undefined;
-  /** Location of the array in its store: the key of its folder, or its path in the hierarchy of the transformer's version. */
+  /** Location of the array in its store: the key of its folder; in a hierarchy of the transformer, its root and the path in it. */
   readonly path: string;
   /** Dtype of the values in memory: little-endian in version 3, as stored in version 2. */
   readonly dtype: DType;

@@ -52,7 +52,11 @@ export async function openInHierarchy(hierarchy: Hierarchy, path: string): Promi
   }
   const members = (): AsyncIterable<string> => membersOf(hierarchy, path, suffix);
   const document: JsonObject = {};
-  const model: GroupModel = parseTransformerGroup(group ?? document, path, store.describe(groupKey));
+  const model: GroupModel = parseTransformerGroup(
+    group ?? document,
+    joinKey(base, path),
+    store.describe(groupKey),
+  );
   return new ZarrGroup(store, model, {
     members,
     open: (name) => openInHierarchy(hierarchy, joinKey(path, name)),

@@ -250,6 +250,23 @@ test("the command converts folders of archives and Zarr, lists failures at the e
   expect((await runCli(["verify", target])).code).toBe(0);
 });
 
+test("the report names a damaged array of an older hierarchy, and ones without a document, by where they are", async () => {
+  const folder = await makeFolder();
+  const source = join(folder, "src");
+  const old = join(source, "deep", "old");
+  cpSync(join(corpusFolder, "zarr3-transformer", "f8-2d-missing"), old, { recursive: true });
+  writeFileSync(join(old, "data", "root", "arr", "c1", "0"), "damaged");
+  mkdirSync(join(old, "data", "root", "lost"));
+  writeFileSync(join(old, "data", "root", "lost", "c0"), "data");
+  const report = join(folder, "report.json");
+  expect((await runCli(["convert", source, join(folder, "out.zarr"), "--report", report])).code).toBe(3);
+  const { archives } = JSON.parse(readFileSync(report, "utf8")) as {
+    archives: { path: string; code?: string }[];
+  };
+  const failed = archives.filter(({ code }) => code !== undefined).map(({ path }) => path);
+  expect(failed.sort()).toEqual([join(old, "arr"), join(old, "lost")]);
+});
+
 test("several sources are put next to each other under their own names, also nodes inside a hierarchy", async () => {
   const folder = await makeFolder();
   const array = join(corpusFolder, "zarr3-transformer", "i4-1d", "arr");
