@@ -9,7 +9,15 @@ import { SuperchunkError } from "../errors.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../parquet/values.ts";
 import { encodeFlatbuffer, int16, int64, type Node, refer, table } from "./flatbuffer.ts";
-import { depthOf, encapsulate, firstLeaf, messageTable, schemaMessage, schemaTable } from "./schema.ts";
+import {
+  depthOf,
+  elementOf,
+  encapsulate,
+  firstLeaf,
+  messageTable,
+  schemaMessage,
+  schemaTable,
+} from "./schema.ts";
 
 /** One column of a batch: its schema, its rows in numpy's layout, and the bytes of a row. */
 export interface BatchColumn {
@@ -144,9 +152,7 @@ function addNode(body: Body, node: SchemaNode, rows: Uint8Array, rowBytes: numbe
   body.node(length);
   body.add(NO_VALIDITY);
   if (node.list === "outer") {
-    const [inner] = node.children;
-    const [element] = inner !== undefined && "children" in inner ? inner.children : [];
-    if (element === undefined) return;
+    const element = elementOf(node);
     const values = (rows.length / rowBytes) * firstLeaf(element).offsets.length;
     addNode(body, element, rows, rowBytes, values / innerValues(element));
     return;

@@ -12,7 +12,6 @@ import {
   int64,
   type Node,
   refer,
-  type Slot,
   table,
   text,
   vector,
@@ -79,42 +78,23 @@ export function encapsulate(message: Uint8Array): Uint8Array {
 }
 
 function fieldTable(node: SchemaNode, notText: ReadonlySet<Leaf>): Node {
-  if ("leaf" in node) {
-    const [type, value] = leafType(node.leaf, notText.has(node.leaf));
-    return table(
-      text(node.name),
-      int8(node.leaf.nullable ? 1 : 0),
-      int8(type),
-      refer(value),
-      undefined,
-      vector([]),
-    );
-  }
-  if (node.list === "outer") {
-    const [inner] = node.children;
-    const [element] = inner !== undefined && "children" in inner ? inner.children : [];
-    const length = element === undefined ? 0 : listLength(node, element);
-    const children = element === undefined ? [] : [fieldTable(element, notText)];
-    return field(node.name, TYPE.fixedList, table(int32(length)), children);
-  }
-  return field(
-    node.name,
-    TYPE.struct,
-    table(),
-    node.children.map((child) => fieldTable(child, notText)),
-  );
+  const field = (type: number, value: Node, children: readonly SchemaNode[] = []): Node => {
+    const isNullable = "leaf" in node && node.leaf.nullable;
+    const below = vector(children.map((child) => fieldTable(child, notText)));
+    return table(text(node.name), int8(isNullable ? 1 : 0), int8(type), refer(value), undefined, below);
+  };
+  if ("leaf" in node) return field(...leafType(node.leaf, notText.has(node.leaf)));
+  if (node.list !== "outer") return field(TYPE.struct, table(), node.children);
+  const element = elementOf(node);
+  return field(TYPE.fixedList, table(int32(listLength(node, element))), [element]);
 }
 
-function field(name: string, type: number, value: Node, children: readonly Node[]): Node {
-  const slots: (Slot | undefined)[] = [
-    text(name),
-    int8(0),
-    int8(type),
-    refer(value),
-    undefined,
-    vector(children),
-  ];
-  return table(...slots);
+/** The element of a list, which Parquet has two groups around. */
+export function elementOf(list: SchemaNode): SchemaNode {
+  const [inner] = "children" in list ? list.children : [];
+  const [element] = inner !== undefined && "children" in inner ? inner.children : [];
+  if (element === undefined) throw new RangeError("a list has no element");
+  return element;
 }
 
 /** Length of a list: the leaves below have the lengths of all lists around them. */

@@ -155,15 +155,18 @@ function zstdFrame({ bytes, stored }: StreamPiece): Uint8Array {
   return out;
 }
 
+/** A number below 2^53, seven bits at a time, the lowest first. */
+export function varint(value: number): number[] {
+  const out: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
+  return [...out, rest];
+}
+
 /** The total length, and the streams without their own. */
 function snappyParts(pieces: readonly StreamPiece[]): Uint8Array[] {
   const total = pieces.reduce((sum, { length }) => sum + length, 0);
-  const size: number[] = [];
-  for (let rest = total; ; rest = Math.floor(rest / 128)) {
-    size.push(rest < 128 ? rest : (rest % 128) | 128);
-    if (rest < 128) break;
-  }
-  const parts: Uint8Array[] = [Uint8Array.from(size)];
+  const parts: Uint8Array[] = [Uint8Array.from(varint(total))];
   for (const { bytes, stored, length } of pieces) {
     if (!stored) {
       let from = 0;

@@ -1,5 +1,6 @@
 /** Repetition and definition levels: which values begin a list, and which are not null. @see docs/parquet-format.md [PL] */
 import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
+import { varint } from "./join-streams.ts";
 import type { Leaf } from "./schema.ts";
 
 /**
@@ -17,9 +18,10 @@ export function pageLevels(
   const depth = leaf.lists.length;
   const most = depth + (leaf.nullable ? 1 : 0);
   if (most === 0) return new Uint8Array(0);
+  // One level, repeated: it has less than eight bits.
   const definitions =
     present === undefined
-      ? runOf(most, count, most)
+      ? Uint8Array.from([...varint(2 * count), most])
       : packed(
           present.map((flag) => most - 1 + flag),
           most,
@@ -48,19 +50,9 @@ function sized(levels: Uint8Array): Uint8Array {
   return out;
 }
 
-/** Bits of a level. */
-function widthOf(most: number): number {
-  return 32 - Math.clz32(most);
-}
-
-/** One level, repeated `count` times. Levels have less than eight bits. */
-function runOf(level: number, count: number, most: number): Uint8Array {
-  return Uint8Array.from([...varint(2 * count), ...(widthOf(most) > 0 ? [level] : [])]);
-}
-
 /** Packs levels in groups of eight, each in as many bits as the highest level needs. */
 function packed(levels: Uint8Array, most: number): Uint8Array {
-  const width = widthOf(most);
+  const width = 32 - Math.clz32(most);
   const groups = Math.ceil(levels.length / 8);
   const head = varint(2 * groups + 1);
   const out = new Uint8Array(head.length + groups * width);
@@ -74,11 +66,4 @@ function packed(levels: Uint8Array, most: number): Uint8Array {
     }
   }
   return out;
-}
-
-function varint(value: number): number[] {
-  const out: number[] = [];
-  let rest = value;
-  for (; rest >= 128; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
-  return [...out, rest];
 }

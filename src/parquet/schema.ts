@@ -167,10 +167,11 @@ export function columnSchema(
       });
       return { name: own.name, children };
     }
-    const described = describeLeaf(type, options);
+    const described = leafTypeOf(type, options);
     if (described === undefined)
       return refuse(own, `Parquet has no type for ${JSON.stringify(formatDType(type))}`);
-    if (described.note !== undefined) notes.push(`column "${own.path[0]}": ${described.note}`);
+    const { why, note, ...facts } = described;
+    if (note !== undefined) notes.push(`column "${own.path[0]}": ${note}`);
     const isPart =
       own.offsets.length === 1 ? dtype !== type : dtype.kind === "struct" || dtype.kind === "complex";
     const leaf: Leaf = {
@@ -179,12 +180,12 @@ export function columnSchema(
       offsets: own.offsets,
       itemSize: type.itemSize,
       lists: own.lists,
-      ...described.leaf,
+      ...facts,
       whyConverted: isPart
         ? "fields of a struct are stored side by side, and become columns"
         : "byteOrder" in type && type.byteOrder === "big"
           ? "values are big-endian, and Parquet's are little-endian"
-          : described.why,
+          : why,
     };
     leaves.push(leaf);
     return { name: own.name, leaf };
@@ -204,8 +205,8 @@ interface SchemaPlace {
   readonly lists: readonly number[];
 }
 
-interface Described {
-  readonly leaf: Pick<Leaf, "nullable" | "kind" | "width" | "conversion" | "logical">;
+/** The type of a leaf, why its values are converted, and what the type does not show. */
+interface LeafType extends Pick<Leaf, "nullable" | "kind" | "width" | "conversion" | "logical"> {
   readonly why?: string;
   readonly note?: string;
 }
@@ -214,103 +215,73 @@ const DIRECT: ValueConversion = { kind: "direct" };
 const NONE: Logical = { kind: "none" };
 const WIDENED = "floats of 2 bytes become floats of 4, which older readers know";
 
-function direct(kind: ValueKind, width: number, logical: Logical = NONE): Described {
-  return { leaf: { nullable: false, kind, width, conversion: DIRECT, logical } };
+/** By default, the bytes of items are values. */
+function typeOf(kind: ValueKind, width: number | undefined, more: Partial<LeafType> = {}): LeafType {
+  return { nullable: false, kind, width, conversion: DIRECT, logical: NONE, ...more };
 }
 
-function describeLeaf(dtype: DType, options: SchemaOptions): Described | undefined {
+function leafTypeOf(dtype: DType, options: SchemaOptions): LeafType | undefined {
   switch (dtype.kind) {
     case "bool":
-      return {
-        leaf: {
-          nullable: false,
-          kind: "bool",
-          width: undefined,
-          conversion: { kind: "bool" },
-          logical: NONE,
-        },
+      return typeOf("bool", undefined, {
+        conversion: { kind: "bool" },
         why: "booleans of Parquet have one bit",
-      };
+      });
     case "int":
     case "uint":
-      return describeInteger(dtype.kind === "int", dtype.itemSize, options);
+      return integerType(dtype.kind === "int", dtype.itemSize, options);
     case "float":
       if (dtype.itemSize === 2 && options.widensHalves === true)
-        return { leaf: { ...direct("float", 4).leaf, conversion: { kind: "widen" } }, why: WIDENED };
-      if (dtype.itemSize === 2) return direct("half", 2, { kind: "half" });
-      if (dtype.itemSize === 4) return direct("float", 4);
-      return dtype.itemSize === 8 ? direct("double", 8) : undefined;
+        return typeOf("float", 4, { conversion: { kind: "widen" }, why: WIDENED });
+      if (dtype.itemSize === 2) return typeOf("half", 2, { logical: { kind: "half" } });
+      if (dtype.itemSize === 4) return typeOf("float", 4);
+      return dtype.itemSize === 8 ? typeOf("double", 8) : undefined;
     case "datetime":
     case "timedelta":
-      return describeTime(dtype);
+      return timeType(dtype);
     case "bytes":
-    case "unicode": {
-      if (options.strings === "fixed" && dtype.itemSize > 0) return direct("fixed", dtype.itemSize);
-      const conversion: ValueConversion = { kind: "text", isUnicode: dtype.kind === "unicode" };
-      return {
-        leaf: { nullable: false, kind: "text", width: undefined, conversion, logical: { kind: "string" } },
+    case "unicode":
+      if (options.strings === "fixed" && dtype.itemSize > 0) return typeOf("fixed", dtype.itemSize);
+      return typeOf("text", undefined, {
+        conversion: { kind: "text", isUnicode: dtype.kind === "unicode" },
+        logical: { kind: "string" },
         why: "strings of Parquet have a length each, and no zeros at their end",
-      };
-    }
+      });
     case "void":
-      return dtype.itemSize > 0 ? direct("fixed", dtype.itemSize) : undefined;
+      return dtype.itemSize > 0 ? typeOf("fixed", dtype.itemSize) : undefined;
     default:
       return undefined;
   }
 }
 
-function describeInteger(signed: boolean, size: number, { as }: SchemaOptions): Described | undefined {
-  if (!signed && size === 4 && as !== undefined) return describeZipline(as);
-  if (size === 8)
-    return direct(signed ? "int64" : "uint64", 8, signed ? NONE : { kind: "integer", bits: 64, signed });
-  if (size === 4)
-    return direct(signed ? "int32" : "uint32", 4, signed ? NONE : { kind: "integer", bits: 32, signed });
-  if (size !== 1 && size !== 2) return undefined;
-  const logical: Logical = { kind: "integer", bits: size === 1 ? 8 : 16, signed };
-  return {
-    leaf: {
-      nullable: false,
-      kind: signed ? "int32" : "uint32",
-      width: 4,
-      conversion: { kind: "widen" },
-      logical,
-    },
-    why: "integers of Parquet have at least four bytes",
-  };
+function integerType(signed: boolean, size: number, { as }: SchemaOptions): LeafType | undefined {
+  if (!signed && size === 4 && as !== undefined) return ZIPLINE[as];
+  if (size !== 1 && size !== 2 && size !== 4 && size !== 8) return undefined;
+  const kind = `${signed ? "int" : "uint"}${size === 8 ? 64 : 32}` as const;
+  const bits = ({ 1: 8, 2: 16, 4: 32, 8: 64 } as const)[size];
+  const logical: Logical = signed && size >= 4 ? NONE : { kind: "integer", bits, signed };
+  if (size >= 4) return typeOf(kind, size, { logical });
+  const why = "integers of Parquet have at least four bytes";
+  return typeOf(kind, 4, { conversion: { kind: "widen" }, logical, why });
 }
 
 /** zipline's tables store seconds, and prices in thousandths, as uint32. */
-function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
-  const leaf = { nullable: false, width: 8 } as const;
-  switch (as) {
-    case "day":
-      return {
-        leaf: {
-          ...leaf,
-          kind: "int32",
-          width: 4,
-          conversion: { kind: "days", unit: "s", scale: 1 },
-          logical: { kind: "date" },
-        },
-        why: "seconds become days",
-      };
-    case "decimal":
-      return {
-        leaf: {
-          ...leaf,
-          kind: "int64",
-          conversion: { kind: "price", divisor: undefined },
-          logical: { kind: "decimal", scale: 3, precision: 10 },
-        },
-        why: "prices become decimals",
-      };
-    case "double":
-      return {
-        leaf: { ...leaf, kind: "double", conversion: { kind: "price", divisor: 1000 }, logical: NONE },
-        why: "prices become doubles",
-      };
-  }
-}
+const ZIPLINE: { readonly [as in NonNullable<SchemaOptions["as"]>]: LeafType } = {
+  day: typeOf("int32", 4, {
+    conversion: { kind: "days", unit: "s", scale: 1 },
+    logical: { kind: "date" },
+    why: "seconds become days",
+  }),
+  decimal: typeOf("int64", 8, {
+    conversion: { kind: "price", divisor: undefined },
+    logical: { kind: "decimal", scale: 3, precision: 10 },
+    why: "prices become decimals",
+  }),
+  double: typeOf("double", 8, {
+    conversion: { kind: "price", divisor: 1000 },
+    why: "prices become doubles",
+  }),
+};
 
 /** The factor from a numpy unit to seconds, or to itself. */
 const FACTORS: Partial<Record<TimeUnit, bigint>> = {
@@ -325,21 +296,17 @@ const FACTORS: Partial<Record<TimeUnit, bigint>> = {
 };
 const LONGER: readonly TimeUnit[] = ["Y", "M", "W", "D"];
 
-function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }): Described {
+function timeType(dtype: DType & { readonly kind: "datetime" | "timedelta" }): LeafType {
   const { unit, scale, kind } = dtype;
-  const leaf = { nullable: true, kind: "int64", width: 8 } as const;
+  const leaf = typeOf("int64", 8, { nullable: true });
   const counted = `${scale === 1 ? "" : `${scale} `}${unit === "generic" ? "units that are not named" : unit}`;
   if (kind === "datetime" && LONGER.includes(unit))
-    return {
-      leaf: {
-        nullable: true,
-        kind: "int32",
-        width: 4,
-        conversion: { kind: "days", unit, scale },
-        logical: { kind: "date" },
-      },
+    return typeOf("int32", 4, {
+      nullable: true,
+      conversion: { kind: "days", unit, scale },
+      logical: { kind: "date" },
       why: "dates of Parquet are days of four bytes",
-    };
+    });
   const own = FACTORS[unit];
   if (own !== undefined) {
     const finer = unit === "ms" || unit === "us" || unit === "ns" ? unit : undefined;
@@ -351,7 +318,9 @@ function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }
         : { kind: "duration", unit: finer ?? "s" };
     const what = kind === "datetime" ? "timestamps" : "durations";
     return {
-      leaf: { ...leaf, conversion: factor === 1n ? DIRECT : { kind: "multiply", factor }, logical },
+      ...leaf,
+      conversion: factor === 1n ? DIRECT : { kind: "multiply", factor },
+      logical,
       ...(factor === 1n ? {} : { why: `there are no ${what} in ${counted}; they become ${logical.unit}` }),
       ...(kind === "datetime"
         ? {}
@@ -362,7 +331,7 @@ function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }
     kind === "datetime"
       ? `Parquet has no timestamps in ${counted}; they are integers`
       : `Parquet has no durations; they are integers that count ${counted}`;
-  return { leaf: { ...leaf, conversion: DIRECT, logical: NONE }, note };
+  return { ...leaf, note };
 }
 
 /**

@@ -22,12 +22,7 @@ import { pageLevels } from "../parquet/levels.ts";
 import { attempt } from "../parquet/page-checks.ts";
 import { withoutPrefix } from "../parquet/without-prefix.ts";
 import type { ReadableStore } from "../store/types.ts";
-
-/** A chunk and its decoded values. */
-export interface MadeChunk {
-  readonly chunk: Uint8Array;
-  readonly items: Uint8Array;
-}
+import type { MadeChunk } from "./table-file.ts";
 
 /** The codecs that Blosc has too, with their numbers in a chunk's flags. */
 const CODECS = {
@@ -123,7 +118,7 @@ export class PageColumn {
   async chunk(first: number, end: number): Promise<MadeChunk | undefined> {
     const { row_groups: groups } = this.#scan.metadata;
     const index = this.#scan.ranges.findIndex(({ rowStart, rowEnd }) => first >= rowStart && end <= rowEnd);
-    const codec = CODECS[metaOf(groups[index]?.columns[this.#column])?.codec as keyof typeof CODECS];
+    const codec = CODECS[groups[index]?.columns[this.#column]?.meta_data?.codec as keyof typeof CODECS];
     if (index < 0 || codec === undefined) return undefined;
     const pages = (await this.#pages(index)).filter(({ row, rows }) => row < end && row + rows > first);
     const [one] = pages;
@@ -173,7 +168,7 @@ export class PageColumn {
   /** The pages of a row group; none if one of them does not hold values. */
   async #pages(index: number): Promise<readonly ValuePage[]> {
     if (this.#group?.index === index) return this.#group.pages;
-    const meta = metaOf(this.#scan.metadata.row_groups[index]?.columns[this.#column]);
+    const meta = this.#scan.metadata.row_groups[index]?.columns[this.#column]?.meta_data;
     const pages =
       meta === undefined ? [] : await this.#readPages(meta, this.#scan.ranges[index]?.rowStart ?? 0);
     this.#group = { index, pages };
@@ -233,10 +228,6 @@ export async function chunkRowsOf(columns: readonly PageColumn[]): Promise<numbe
     periods.filter((period) => rows % period.rows === 0 || (rows % period.page === 0 && rows > 0)).length;
   const wishes = [...new Set(periods.map(({ rows }) => rows))].sort((a, b) => fits(b) - fits(a) || b - a);
   return wishes[0];
-}
-
-function metaOf(column: { readonly meta_data?: ColumnMetaData } | undefined): ColumnMetaData | undefined {
-  return column?.meta_data;
 }
 
 /** A chunk of blocks with one stream each. */

@@ -42,15 +42,17 @@ export interface TableFile {
   read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
 }
 
+/** A chunk and its decoded values. */
+export interface MadeChunk {
+  readonly chunk: Uint8Array;
+  readonly items: Uint8Array;
+}
+
 /** Chunks of a file's columns that need no compression. */
 export interface TableChunks {
   readonly rows: number;
   /** The chunk of rows `[first, end)` of a column; undefined if there is none. */
-  chunk(
-    name: string,
-    first: number,
-    end: number,
-  ): Promise<{ readonly chunk: Uint8Array; readonly items: Uint8Array } | undefined>;
+  chunk(name: string, first: number, end: number): Promise<MadeChunk | undefined>;
   close(): Promise<void>;
 }
 

@@ -23,13 +23,6 @@ import {
   type ViewOptions,
 } from "./view.ts";
 
-/** An array, and the keys of its objects. */
-interface ShownArray {
-  readonly job: ZarrArrayJob;
-  /** Key of the object at a position. */
-  keyOf(position: readonly number[]): string;
-}
-
 /** A Zarr node and everything below it as Zarr v3, under the same paths. Planned from its documents. */
 export async function planNodesView(
   node: ZarrArray | ZarrGroup,
@@ -37,7 +30,14 @@ export async function planNodesView(
 ): Promise<NodeView> {
   const { plan, ...jobs } = await planZarrJobs(node, { isMember });
   const { source } = plan;
-  const arrays = new Map(jobs.arrays.map((job) => [job.path, shown(job)]));
+  const field = "chunk_key_encoding";
+  /** Each array, and the keys of its objects by position. */
+  const arrays = new Map(
+    jobs.arrays.map((job) => {
+      const place = { path: joinKey(job.path, DOCUMENT), field };
+      return [job.path, { job, keyOf: parseKeyEncoding(job.path, job.document[field], place) }];
+    }),
+  );
   const groups = new Map(jobs.groups.map(({ path, document }) => [path, document]));
   const failed = new Map(jobs.failed.map(({ path, error }) => [path, error]));
   const documents = (): Map<string, JsonObject> =>
@@ -101,10 +101,4 @@ export async function planNodesView(
       return undefined;
     },
   };
-}
-
-function shown(job: ZarrArrayJob): ShownArray {
-  const field = "chunk_key_encoding";
-  const place = { path: joinKey(job.path, DOCUMENT), field };
-  return { job, keyOf: parseKeyEncoding(job.path, job.document[field], place) };
 }

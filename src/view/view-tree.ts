@@ -51,15 +51,6 @@ export interface ViewEntry {
 }
 
 /**
- * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
- * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
- * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` if two entries have one node.
- */
-export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
-  return treeView(entries, options);
-}
-
-/**
  * Shows an archive, or many (`findViewEntries`), as a store of Zarr v3 for zarrita. A function that opens the archive,
  * `(options) => open(store, path, options)`, is called for the first key. Of a table, only the columns that are read are then opened.
  */
@@ -86,7 +77,12 @@ interface Timed<T> {
   readonly at: number;
 }
 
-function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView {
+/**
+ * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
+ * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
+ * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` if two entries have one node.
+ */
+export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
   const known = new Map<string, ViewEntry>();
   const folders = new Set<string>();
   const opened = new Map<string, Timed<NodeView>>();

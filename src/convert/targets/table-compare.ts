@@ -1,6 +1,6 @@
 /** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
 
-import { listLength } from "../../arrow/schema.ts";
+import { elementOf, listLength } from "../../arrow/schema.ts";
 import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
@@ -63,17 +63,12 @@ function isSame(node: SchemaNode, row: SourceRow, found: unknown): boolean {
     return isSameValue(leaf, row.view, row.row + at(leaf.offsets, index), found);
   }
   if (node.list === "outer") {
-    const element = childOf(childOf(node));
+    const element = elementOf(node);
     const isWhole = Array.isArray(found) && found.length === listLength(node, element);
     return isWhole && found.every((each) => isSame(element, row, each));
   }
   const fields = found as Readonly<Record<string, unknown>> | null | undefined;
   return fields != null && node.children.every((child) => isSame(child, row, fields[child.name]));
-}
-
-function childOf(node: SchemaNode): SchemaNode {
-  const [child] = "children" in node ? node.children : [];
-  return child ?? node;
 }
 
 function isBigEndian(dtype: DType): boolean {
