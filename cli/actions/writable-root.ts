@@ -14,7 +14,7 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
   await archive.close();
   throw new SuperchunkError(
     "UNSUPPORTED",
-    'only arrays of superchunks can be changed like this; "superchunk create" makes one from a .npy file, and "superchunk cat --format npy" makes one of this',
+    'only arrays of superchunks can be changed like this; "superchunk convert PATH DST --to blz" makes one of this',
     { path, field: "dialect", expected: "blz-superchunk", found: archive.dialect },
   );
 }

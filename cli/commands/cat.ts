@@ -256,7 +256,7 @@ function scanOf(
   if (archive.kind === "bytes")
     throw wrongUse(
       where.length > 0 ? "where" : "format",
-      "these are plain bytes, without columns to look through",
+      "these are plain bytes, without columns to filter or convert",
       { path: archive.store.describe(archive.path) },
     );
   const { names, faceOf } = columnFaces(archive);

@@ -135,7 +135,7 @@ function write(input: Input, out: string, options: BloscpackOptions): Promise<Bl
 }
 
 async function print(input: Input, options: BloscpackOptions, context: Context): Promise<undefined> {
-  const store = new UnnamedFile("what stdout gets last", "write to a file instead of stdout");
+  const store = new UnnamedFile("the output", "write to a file instead of stdout");
   const scratch = { store, key: "stdout" };
   for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
 }

@@ -407,7 +407,7 @@ function statusLines(
     ago(since),
     `${ago(updated)}${isSilent ? ", silent" : ""}`,
   ]);
-  const table = [["process", "doing", "progress", "last word"], ...rows];
+  const table = [["process", "running", "last progress", "last report"], ...rows];
   return [
     ...alignRows(facts, new Set(), columns),
     ...(rows.length === 0 ? [] : ["", ...alignRows(table, new Set(), columns)]),

@@ -80,7 +80,7 @@ interface RowRange {
 export function addDelete(program: Command, context: Context): void {
   program
     .command("delete")
-    .description("delete rows of an array; the rows after them move up, and are rewritten")
+    .description("delete rows of an array or a table; the rows after them move up, and are rewritten")
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .requiredOption("--rows <a:b>", "rows A up to but not including B; -1 is the last row", parseRows)
     .option("--dry-run", "show how much would be rewritten; change nothing")

@@ -36,7 +36,7 @@ const BATCH_BYTES = 4 << 20;
 export function addSet(program: Command, context: Context): void {
   program
     .command("set")
-    .description("change part of the values of an array")
+    .description("change part of the values of an array or a table")
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .argument("[input]", '.npy file with as many values as are selected, or one value for all; "-" is stdin')
     .requiredOption("--slice <slice>", "the values to change, in numpy's syntax: 5, 0:10, ::2, 0:10,3")

@@ -134,7 +134,7 @@ export class UnnamedFile implements ReadableStore {
     const explain = (cause: NodeJS.ErrnoException): never => {
       throw new SuperchunkError(
         cause.code === "ENOSPC" ? "NO_SPACE" : "IO",
-        `superchunk holds ${this.#held} here, and cannot (${cause.code}); name another folder in TMPDIR, or ${this.#advice}`,
+        `the temporary file for ${this.#held} cannot be written (${cause.code}); name another folder in TMPDIR, or ${this.#advice}`,
         { path, found: `${cause.code}`, cause },
       );
     };

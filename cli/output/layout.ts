@@ -24,7 +24,7 @@ export function joinNotes(notes: readonly string[]): readonly string[] {
   if (notes.length - alike.size < 2) return notes;
   return [...alike].map(([reason, note]) => {
     const others = notes.filter((each) => reasonOf(each) === reason).length - 1;
-    return others === 0 ? note : `${note}; so with ${formatCount(others)} more`;
+    return others === 0 ? note : `${note}; the same for ${formatCount(others)} more`;
   });
 }
 

@@ -321,3 +321,21 @@ it("a file of one of many sources that exists is named, and stays until --overwr
   expect((await runCli([...convert, "--overwrite"])).code).toBe(0);
   expect(readFileSync(at("rows/a.parquet"), "utf8").slice(0, 4)).toBe("PAR1");
 });
+
+it("what only arrays of superchunks can do names the command that makes one, also of a table", async () => {
+  writeFileSync(at("rows.csv"), "id,price\n1,2.5\n2,3.5\n");
+  expect((await runCli(["create", at("t.bcolz"), "--as", "ctable", "--from", at("rows.csv")])).code).toBe(0);
+  const { code, err } = await runCli(["compact", at("t.bcolz")]);
+  expect([code, err]).toEqual([1, expect.stringContaining('"superchunk convert PATH DST --to blz"')]);
+  expect((await runCli(["convert", at("t.bcolz"), at("made"), "--to", "blz"])).code).toBe(0);
+  expect((await runCli(["compact", at("made")])).code).toBe(0);
+});
+
+it("notes that say the same of several columns are one note, with their number", async () => {
+  writeFileSync(
+    at("dates.csv"),
+    "a,b,c\n2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00\n",
+  );
+  const { code, err } = await runCli(["create", at("dates"), "--from", at("dates.csv")]);
+  expect([code, err]).toEqual([0, expect.stringContaining("; the same for 2 more")]);
+});

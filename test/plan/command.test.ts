@@ -442,3 +442,28 @@ it("a plan records the version of the package, and a failure names its archive o
   const [failed = ""] = out.split("\n").filter((line) => line.startsWith("failed: "));
   expect(failed.split(join(folder, "data", "bcolz-object"))).toHaveLength(2);
 });
+
+it("status says of each process what it runs, and when it last progressed and reported", async () => {
+  const folder = temporaryFolder();
+  const plan = join(folder, "plan.json");
+  for (const name of ["a", "b"])
+    await cp(join(tables, "bcolz-mixed"), join(folder, "data", name), { recursive: true });
+  await runCli(["plan", join(folder, "data"), join(folder, "out.zarr"), "-o", plan]);
+  await runCli(["run", plan, "--task", "1/2"]);
+  const receipts = join(folder, "out.zarr/.superchunk/receipts");
+  const [name = ""] = await readdir(receipts);
+  const [state = "", ...lines] = (await readFile(join(receipts, name), "utf8")).split("\n");
+  const now = Date.now();
+  const killed = {
+    ...(JSON.parse(state) as object),
+    ended: false,
+    running: [1],
+    since: now - 600_000,
+    updated: now - 300_000,
+  };
+  await writeFile(join(receipts, name), [JSON.stringify(killed), ...lines].join("\n"));
+  const { out } = await runCli(["status", plan]);
+  expect(out).toMatch(
+    /^process +running +last progress +last report\n\S+ +1 task +10:\d\d ago +5:\d\d ago, silent$/m,
+  );
+});

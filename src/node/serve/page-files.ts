@@ -150,7 +150,7 @@ export class PageFiles {
       throw new SuperchunkError("UNSAFE_PATH", "links inside of archives are not followed", { path: key });
     const read = async (offset: number, length: number): Promise<Uint8Array> => {
       if (length > MOST_BYTES)
-        throw new SuperchunkError("LIMIT", `an answer has at most ${MOST_BYTES} bytes of a stored file`, {
+        throw new SuperchunkError("LIMIT", `a response has at most ${MOST_BYTES} bytes of a stored file`, {
           path: key,
           expected: MOST_BYTES,
           found: length,
