@@ -59,17 +59,30 @@ export async function openTableRows(
     const more = others === 0 ? "" : ` and ${formatPlural(others, "more column")}`;
     context.message(`${name}: ${formatPlural(rows, "row")} of ${shown.join(", ")}${more}`);
   }
-  const notes = joinNotes(file.notes);
-  for (const note of notes.slice(0, MOST_NAMES)) context.message(`${name}: ${note}`);
-  if (notes.length > MOST_NAMES)
-    context.message(
-      `${name}: ${formatPlural(notes.length - MOST_NAMES, "more note")}; create --json lists all`,
-    );
+  let told = 0;
+  const tell = (): void => {
+    const notes = joinNotes(file.notes.slice(told));
+    told = file.notes.length;
+    for (const note of notes.slice(0, MOST_NAMES)) context.message(`${name}: ${note}`);
+    if (notes.length > MOST_NAMES)
+      context.message(
+        `${name}: ${formatPlural(notes.length - MOST_NAMES, "more note")}; create --json lists all`,
+      );
+  };
+  tell();
+  // Missing texts are counted when rows are read.
+  const telling = (input: Input): Input => ({
+    ...input,
+    async *pieces() {
+      yield* input.pieces();
+      tell();
+    },
+  });
   return {
-    ...inputOf(file, "C", signal),
+    ...telling(inputOf(file, "C", signal)),
     notes: file.notes,
     attrs: file.attrs,
-    field: (column) => inputOf(file.field(column), "C", signal),
+    field: (column) => telling(inputOf(file.field(column), "C", signal)),
     carry: (target) => file.carry(target),
   };
 }

@@ -50,7 +50,8 @@ export interface CarryTarget {
 export interface NpyTable extends NpyFile {
   /**
    * Notes on types: columns of CSV that look like numbers or times but are text, each with the line and the value that made it so, and
-   * decimals with more digits than float64. A note also names the columns that `as` leaves out.
+   * decimals with more digits than float64. A note also names the columns that `as` leaves out. When rows were read, the notes also
+   * count the missing texts that became empty.
    */
   readonly notes: readonly string[];
   /** User attributes that this library stored in the file; none in files of other programs. */
@@ -123,8 +124,8 @@ export async function openTableFile(
     : table.columns.filter(({ name }) => !dtype.fields.some((each) => each.name === name));
   const names = left.map(({ name }) => name).join(", ");
   const without = left.length === 0 ? [] : [`left out, as the rows have no such column: ${names}`];
-  const notes = [...(table.notes ?? []), ...without];
-  return { ...faceOf(dtype, [], dtype), notes, attrs: table.attrs ?? {}, field, carry };
+  table.notes.push(...without);
+  return { ...faceOf(dtype, [], dtype), notes: table.notes, attrs: table.attrs ?? {}, field, carry };
 }
 
 async function carrierOf(

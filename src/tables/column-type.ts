@@ -348,7 +348,7 @@ export function decimalNotes(name: string, precision: number | undefined): reado
 }
 
 /** A note on nulls that strings of numpy do not have; none if there are none. */
-function emptyNotes(name: string, nulls: number): readonly string[] {
+export function emptyNotes(name: string, nulls: number): readonly string[] {
   if (nulls === 0) return [];
   return [
     `column "${name}": ${nulls} missing value${nulls === 1 ? " becomes" : "s become"} the empty string`,

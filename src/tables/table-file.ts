@@ -2,6 +2,7 @@
  * Tables in files of other formats, as rows of a struct, for `create` and `append`. A format module returns columns and values; this
  * one converts them to bytes. Must not know the formats. @see docs/parquet.md
  */
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
@@ -10,6 +11,7 @@ import { ATTOSECONDS, putRow } from "../values/item-bytes.ts";
 import { fieldSize } from "../values/values.ts";
 import {
   type Attributes,
+  emptyNotes,
   numberOf,
   type Shaped,
   type StructType,
@@ -32,8 +34,8 @@ export interface TableFile {
   readonly rows: number;
   /** True if reading some columns takes about as long as reading all. */
   readonly isText?: true;
-  /** Notes on the types that were found. */
-  readonly notes?: readonly string[];
+  /** Notes on the types that were found; once rows were read, also on their missing texts. */
+  readonly notes: string[];
   /** User attributes, which only files of this library have. */
   readonly attrs?: Attributes;
   /** Blosc chunks built from the file's own streams; undefined if there are none for these columns. */
@@ -111,7 +113,10 @@ export async function* packedRows(
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const { path } = table;
-  const turns = dtype.fields.map((field) => turnOf(columnNamed(table, field.name), field, path));
+  const seen = dtype.fields.map((): Seen => ({ nulls: 0 }));
+  const turns = dtype.fields.map((field, i) =>
+    turnOf(columnNamed(table, field.name), field, path, at(seen, i)),
+  );
   const names = dtype.fields.map(({ name }) => name);
   let first = 0;
   for await (const { length, columns: values, lineOf } of table.read(names, signal)) {
@@ -121,7 +126,7 @@ export async function* packedRows(
     for (const [i, field] of dtype.fields.entries()) {
       const own = values[i] ?? [];
       const turn = turns[i];
-      const put = putterOf(view, field, turn);
+      const put = putterOf(view, field, turn, at(seen, i));
       let row = 0;
       try {
         for (; row < length; row++) put(row * dtype.itemSize + field.offset, own[row]);
@@ -133,6 +138,16 @@ export async function* packedRows(
     yield bytes;
     first += length;
   }
+  // An empty value of a text file is the empty string, and columns whose length was looked for have their note.
+  for (const [i, { name }] of table.isText === true ? [] : dtype.fields.entries())
+    for (const note of emptyNotes(name, at(seen, i).nulls))
+      if (!table.notes.some((each) => each.replace(/ \d+ .*/, "") === note.replace(/ \d+ .*/, "")))
+        table.notes.push(note);
+}
+
+/** The missing texts of a column, which become empty. */
+interface Seen {
+  nulls: number;
 }
 
 /** Most bytes of columns that are kept until they are read. */
@@ -200,7 +215,7 @@ type Refuse = (reason: string) => SuperchunkError;
  *
  * @throws BAD_ARGUMENT if only one of the two is a time or a struct, or rows have other dimensions
  */
-function turnOf(column: TableColumn, field: Field, path: string): Turn | undefined {
+function turnOf(column: TableColumn, field: Field, path: string, seen: Seen): Turn | undefined {
   const [from, to] = [column.dtype, field.dtype];
   const refuse: Refuse = (reason) =>
     new SuperchunkError("BAD_ARGUMENT", `column "${field.name}" ${reason}`, {
@@ -212,24 +227,24 @@ function turnOf(column: TableColumn, field: Field, path: string): Turn | undefin
   const isPlain = field.shape.length === 0 && !isNested(to);
   return isPlain && column.shape.length === 0 && from.kind !== "struct"
     ? valueTurn(from, to, refuse)
-    : nestedTurn(column, field, refuse);
+    : nestedTurn(column, field, refuse, seen);
 }
 
 /** The same for lists and groups. Also replaces nulls in them, and a null in place of one. */
-function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse): Turn {
+function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse, seen: Seen): Turn {
   const [length, ...rest] = to.shape;
   if (from.shape.length !== to.shape.length || from.shape[0] !== length)
     throw refuse(
       `has rows of [${from.shape.join()}] values in the file, and of [${to.shape.join()}] in the archive`,
     );
   if (length !== undefined) {
-    const turn = nestedTurn({ ...from, shape: from.shape.slice(1) }, { ...to, shape: rest }, refuse);
+    const turn = nestedTurn({ ...from, shape: from.shape.slice(1) }, { ...to, shape: rest }, refuse, seen);
     return (value) => Array.from((value ?? { length }) as ArrayLike<unknown>, turn);
   }
   if (!isNested(to.dtype)) {
     const turn = valueTurn(from.dtype, to.dtype, refuse);
     return (value) => {
-      if (value == null) return nothingOf(to.dtype);
+      if (value == null) return nothingOf(to.dtype, seen);
       return turn === undefined ? value : turn(value);
     };
   }
@@ -241,7 +256,7 @@ function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse): Turn {
     const found = own.find(({ name }) => name === part.name);
     if (found === undefined || own.length !== wanted.length)
       throw refuse(`is ${from.dtype.kind} in the file, with other fields than in the archive`);
-    return [part.name, nestedTurn(found, part, refuse)] as const;
+    return [part.name, nestedTurn(found, part, refuse, seen)] as const;
   });
   return (value) =>
     typeof (value ?? {}) === "object"
@@ -300,11 +315,12 @@ function putterOf(
   view: DataView,
   { dtype, shape }: Field,
   turn: Turn | undefined,
+  seen: Seen,
 ): (place: number, value: unknown) => void {
   if (turn !== undefined && (shape.length > 0 || isNested(dtype)))
     return (place, value) => putRow(view, place, dtype, shape, turn(value));
   return (place, value) => {
-    if (value == null) putRow(view, place, dtype, shape, nothingOf(dtype));
+    if (value == null) putRow(view, place, dtype, shape, nothingOf(dtype, seen));
     else putRow(view, place, dtype, shape, turn === undefined ? value : turn(value));
   };
 }
@@ -312,11 +328,11 @@ function putterOf(
 /** The error of a value that its field cannot hold, with its place. */
 function misfit(
   error: unknown,
-  at: { readonly path: string; readonly where: string; readonly field: string; readonly found: unknown },
+  place: { readonly path: string; readonly where: string; readonly field: string; readonly found: unknown },
   dtype: DType,
 ): unknown {
   if (!(error instanceof SuperchunkError)) return error;
-  const { path, field, found: value } = at;
+  const { path, field, found: value } = place;
   const column = `column "${field}"`;
   const what = error.summary.startsWith(column) ? error.summary : `${column}: ${error.summary}`;
   // Parquet's times of twelve bytes, which Spark writes, are in ns and have all years.
@@ -324,7 +340,7 @@ function misfit(
   const advice = isFar
     ? "; ns count from 1677 to 2262, and create can give the column the unit us ({dtype})"
     : "";
-  return new SuperchunkError(error.code, `${at.where}, ${what}${advice}`, {
+  return new SuperchunkError(error.code, `${place.where}, ${what}${advice}`, {
     path,
     field,
     found: value == null || typeof value === "object" ? String(value) : value,
@@ -333,10 +349,13 @@ function misfit(
 }
 
 /** The value for a null: NaN, NaT, the empty string. @throws BAD_ARGUMENT for other types, which have none */
-function nothingOf({ kind }: DType): unknown {
+function nothingOf({ kind }: DType, seen: Seen): unknown {
   if (kind === "float") return Number.NaN;
   if (kind === "datetime" || kind === "timedelta") return "NaT";
-  if (kind === "bytes" || kind === "unicode") return "";
+  if (kind === "bytes" || kind === "unicode") {
+    seen.nulls++;
+    return "";
+  }
   const isNumber = ["int", "uint", "bool"].includes(kind);
   const advice = `fill it; create can ${isNumber ? "make the column a float ({dtype}), or " : ""}leave it out ({columns})`;
   throw new SuperchunkError(

@@ -297,9 +297,24 @@ test("a note counts the missing texts that become empty, and lists of nothing ar
     const [from, path] = [join(folder, name), join(folder, `${name}.made`)];
     writeFileSync(from, bytes);
     const { err } = await runCli(["create", path, "--from", from]);
-    expect(err).toContain('column "word": 2 missing values become the empty string');
+    expect(err.match(/column "word": 2 missing values become the empty string/g)).toHaveLength(1);
     expect(await columnOf(path, "word"), name).toEqual(["a", "", "", ""]);
+    const table = join(folder, `${name}.bcolz`);
+    const dtype = ["--dtype", '[["word","|S2"]]'];
+    for (const [archive, ...argv] of [
+      [path, "append", path, from],
+      [table, "create", table, "--as", "ctable", "--from", from, ...dtype],
+      [table, "append", table, from],
+      [`${path}2`, "create", `${path}2`, "--from", from, ...dtype],
+    ] as const) {
+      const told = (await runCli(argv)).err.match(/column "word": \d missing values? .*/g);
+      expect(told, argv.join(" ")).toEqual(['column "word": 2 missing values become the empty string']);
+      expect((await columnOf(archive, "word")).slice(-4).map(String)).toEqual(["a", "", "", ""]);
+    }
   }
+  const csv = join(folder, "empty.csv");
+  writeFileSync(csv, "id,word\n1,a\n2,\n");
+  expect((await runCli(["create", join(folder, "csv"), "--from", csv])).err).not.toContain("missing");
   const from = join(folder, "lists.arrow");
   const lists = tableFromColumns({ none: columnFromArray([[], []], list(utf8())) });
   writeFileSync(from, tableToIPC(lists, {}) as Uint8Array);
