@@ -33,7 +33,7 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
     return given as DType;
   try {
-    return parseDType(ALIASES.get(given) ?? given, path);
+    return parseDType(withoutAliases(given), path);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     const { found, expected } = error.details;
@@ -47,30 +47,39 @@ export function givenDType(given: JsonValue | DType | undefined, path = "dtype")
   }
 }
 
-const [TEXTS, TIMES] = ["<U10 (10 characters) or |S10 (10 bytes)", "datetime64[ms] or datetime64[ns]"];
-/** What is meant by names of other languages, such as those of TypeScript. */
-const ELSEWHERE: ReadonlyMap<string, string> = new Map(
-  Object.entries({
-    number: "float64 or int32",
-    float: "float64 or float32",
-    bigint: "int64 or uint64",
-    integer: "int32 or int64",
-    string: TEXTS,
-    str: TEXTS,
-    text: TEXTS,
-    date: "datetime64[D] or datetime64[ms]",
-    datetime: TIMES,
-    timestamp: TIMES,
-  }),
-);
+/** The same dtype without other names, alone and as those of fields. */
+function withoutAliases(given: JsonValue): JsonValue {
+  const isFields = Array.isArray(given) && given.every((field) => Array.isArray(field) && field.length > 1);
+  if (!isFields) return ALIASES.get(given) ?? given;
+  return (given as JsonValue[][]).map(([name = "", type = "", ...shape]) => [
+    name,
+    withoutAliases(type),
+    ...shape,
+  ]);
+}
+
+/** What is meant by names of other languages and formats, such as those of TypeScript, Arrow and SQL. */
+const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
+  [/utf8|^str|text|char|^categ|enum/, "<U10 (10 characters) or |S10 (10 bytes)"],
+  [/byte|binary|blob/, "|S10 (10 bytes) or |V10 (10 bytes)"],
+  [/^date(?:32)?$/, "datetime64[D] or datetime64[ms]"],
+  [/^datetime$|^timestamp$/, "datetime64[ms] or datetime64[ns]"],
+  [/^duration$/, "timedelta64[ms] or timedelta64[ns]"],
+  [/^float$|double/, "float64 or float32"],
+  [/^number$/, "float64 or int32"],
+  [/^integer$/, "int32 or int64"],
+  [/^bigint$/, "int64 or uint64"],
+];
 
 /** numpy's names with the same first letter, and the same number if there is one, or what the name means elsewhere; empty for none. */
 function nearTypes(found: unknown): string {
-  const name = String(found)
+  const [name = "", unit] = String(found)
     .toLowerCase()
-    .replace(/array$/, "");
-  const [, first, digits = ""] = /^([a-z])[a-z_]*(\d*)$/.exec(name) ?? [];
+    .replace(/array$/, "")
+    .split(/[[\]]/);
+  const [, first, digits = ""] = /^(?:big)?([a-z])[a-z_]*(\d*)$/.exec(name) ?? [];
   const names = Object.keys(NAMES).filter((each) => /^[^_]*\d$|^bool$/.test(each));
-  const near = names.filter((each) => each[0] === first && each.endsWith(digits));
-  return ELSEWHERE.get(name) ?? near.join(" or ");
+  const near = names.filter((each) => each[0] === first && each.endsWith(digits)).join(" or ");
+  const meant = ELSEWHERE.find(([pattern]) => pattern.test(name))?.[1] ?? near;
+  return unit !== undefined && /^[mun]?s$/.test(unit) ? meant.replace(/\[.*/, `[${unit}]`) : meant;
 }

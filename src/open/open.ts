@@ -7,7 +7,6 @@
 import type { ArrayArchive, BytesArchive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { archiveStore, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkDType } from "../format/given-dtype.ts";
 import { HELD_NAMES } from "../format/naming.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
@@ -169,7 +168,10 @@ export async function asReadableArray<const Name extends string = string>(
   { column, dtype }: OpenArrayOptions<Name>,
 ): Promise<ReadableArray<ValuesOf<Name>>> {
   const array = await arrayIn(opened, column);
-  if (dtype !== undefined) checkDType(array.dtype, dtype, opened.store.describe(opened.path));
+  if (dtype !== undefined) {
+    const { checkDType } = await import("../format/given-dtype.ts");
+    checkDType(array.dtype, dtype, opened.store.describe(opened.path));
+  }
   return array as ReadableArray<ValuesOf<Name>>; // the dtype was compared
 }
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { formatDType, parseDType, pythonDType } from "../../src/format/dtype.ts";
 import { parseStorage } from "../../src/format/folder.ts";
+import { givenDType } from "../../src/format/given-dtype.ts";
 import { parseJson } from "../../src/format/json.ts";
 import { parsePythonLiteral } from "../../src/format/python-literal.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
@@ -311,5 +312,49 @@ describe("Python literals", () => {
       }),
       { numRuns: sweep(3000, 150) },
     );
+  });
+});
+
+describe("a dtype from a caller", () => {
+  it("has numpy's other names in fields too", () => {
+    const nested = [
+      ["a", "half"],
+      [
+        "b",
+        [
+          ["c", "single", [2]],
+          ["d", "double"],
+        ],
+      ],
+    ];
+    expect(formatDType(givenDType(nested))).toEqual([
+      ["a", "<f2"],
+      [
+        "b",
+        [
+          ["c", "<f4", [2]],
+          ["d", "<f8"],
+        ],
+      ],
+    ]);
+  });
+
+  it.each([
+    ["Float64", "float64"],
+    ["BigInt64Array", "int64"],
+    ["DOUBLE", "float64 or float32"],
+    ["timestamp[us]", "datetime64[us]"],
+    ["duration[ns]", "timedelta64[ns]"],
+    ["date32[day]", "datetime64[D] or datetime64[ms]"],
+    ["Utf8", "<U10 (10 characters) or |S10 (10 bytes)"],
+    ["categorical", "<U10 (10 characters) or |S10 (10 bytes)"],
+    ["fixed_size_binary[4]", "|S10 (10 bytes) or |V10 (10 bytes)"],
+    ["large_binary", "|S10 (10 bytes) or |V10 (10 bytes)"],
+    ["number", "float64 or int32"],
+  ])("called %s by another program is refused with the name %s, alone and in a field", (name, meant) => {
+    for (const given of [name, [["b", name]]])
+      expect(() => givenDType(given)).toThrow(
+        `"${name}" is not one that superchunk knows; did you mean ${meant}?`,
+      );
   });
 });
