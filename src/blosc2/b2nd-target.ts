@@ -15,7 +15,7 @@ import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
-import { swapItems } from "../values/copy-items.ts";
+import { repeatItem, swapItems } from "../values/copy-items.ts";
 import type { StoredChunk } from "../write/array/superchunk-file.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
@@ -299,27 +299,18 @@ async function chunkOfInner(
     const header = headers[i];
     if (bytes === undefined || header === undefined) {
       if (isZero) builder.addZeros();
-      else builder.addValues(repeated(fill, blockBytes));
-    } else if (header.nbytes !== blockBytes) throw wrongLength(header.nbytes, blockBytes);
+      else builder.addValues(repeatItem(fill, new Uint8Array(blockBytes)));
+    } else if (header.nbytes !== blockBytes)
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `nbytes at byte 4 of a chunk is ${header.nbytes}, but by the array's metadata it should be ${blockBytes}; run "superchunk verify"`,
+        { field: "nbytes", expected: blockBytes, found: header.nbytes },
+      );
     else if (header.nblocks === 1 || header.memcpyed) {
       builder.addBlock(bytes, { ...header, blocksize: blockBytes, nblocks: 1 }, 0);
     } else builder.addRange(bytes, 0, header);
   }
   return finish(builder, work);
-}
-
-function wrongLength(found: number, expected: number): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `nbytes at byte 4 of a chunk is ${found}, but by the array's metadata it should be ${expected}; run "superchunk verify"`,
-    { field: "nbytes", expected, found },
-  );
-}
-
-function repeated(item: Uint8Array, length: number): Uint8Array {
-  const out = new Uint8Array(length);
-  for (let i = 0; i < length; i++) out[i] = at(item, i % item.length);
-  return out;
 }
 
 /** The stored bytes of inner chunks, or of a chunk; undefined for those that are not stored. */

@@ -121,20 +121,16 @@ export class SomeBlocks {
       const until = Math.max(...group.map((each) => each.offset + each.length));
       const bytes = await this.#store.getRange(key, { offset: from, length: until - from });
       if (bytes?.length !== until - from)
-        throw gone(this.#store.describe(key), until, from + (bytes?.length ?? 0));
+        throw new SuperchunkError(
+          "TRUNCATED",
+          `the chunk needs the file's bytes up to ${until}, but they end at ${from + (bytes?.length ?? 0)}; look for a complete copy`,
+          { path: this.#store.describe(key), expected: until, found: from + (bytes?.length ?? 0) },
+        );
       for (const { i, offset: at, length } of group) found[i] = bytes.subarray(at - from, at - from + length);
     });
     const made = await blocksAsBlosc1(chunkOf(places, found));
     return made.map((block) => block && joinBytes(block.pieces));
   }
-}
-
-function gone(path: string, expected: number, found: number): SuperchunkError {
-  return new SuperchunkError(
-    "TRUNCATED",
-    `the chunk needs the file's bytes up to ${expected}, but they end at ${found}; look for a complete copy`,
-    { path, expected, found },
-  );
 }
 
 // Finds the blocks of a chunk, and makes a chunk of some of them, for readers that need only these. Must not know what blocks hold.

@@ -213,7 +213,12 @@ function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: reado
   let key: string | undefined;
   for (const chunk of chunks) {
     if (chunk.key === key) files[files.length - 1]?.push(chunk);
-    else if (seen.has(chunk.key)) throw scattered(archive.store.describe(chunk.key), chunk.index);
+    else if (seen.has(chunk.key))
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `it cannot be linked: chunk ${chunk.index} is in it, but the chunks before it are elsewhere, and a shard is one run of chunks. "superchunk compact" puts changed chunks back in order; "superchunk convert" makes a Zarr copy`,
+        { path: archive.store.describe(chunk.key), field: "chunks", found: chunk.index },
+      );
     else {
       key = chunk.key;
       seen.add(key);
@@ -330,14 +335,6 @@ async function describeOddities(
 async function readFileHeader({ store }: SourceArchive, key: string): Promise<BlpkHeader> {
   const head = await store.getRange(key, { offset: 0, length: FILE_HEADER_LENGTH });
   return decodeFileHeader(head ?? new Uint8Array(0), store.describe(key));
-}
-
-function scattered(path: string, chunk: number): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    `it cannot be linked: chunk ${chunk} is in it, but the chunks before it are elsewhere, and a shard is one run of chunks. "superchunk compact" puts changed chunks back in order; "superchunk convert" makes a Zarr copy`,
-    { path, field: "chunks", found: chunk },
-  );
 }
 
 /** The error for an archive that cannot be linked, with the reason and what to do instead. */

@@ -326,22 +326,7 @@ const SIZES: Readonly<Record<"b" | "i" | "u" | "f" | "c", readonly number[]>> = 
 };
 const KINDS = { i: "int", u: "uint", f: "float", c: "complex" } as const;
 
-const UNITS: readonly string[] = [
-  "Y",
-  "M",
-  "W",
-  "D",
-  "h",
-  "m",
-  "s",
-  "ms",
-  "us",
-  "ns",
-  "ps",
-  "fs",
-  "as",
-  "generic",
-];
+const UNITS: readonly string[] = "Y M W D h m s ms us ns ps fs as generic".split(" ");
 
 const NUMBER = /^([<>=|]?)([biufc])(\d{1,3})$/;
 const STRING = /^([<>=|]?)([SaUV])(\d{0,10})$/;
@@ -405,7 +390,8 @@ function parseTime(type: string, path: string): DType | undefined {
   };
 }
 
-function isTimeUnit(name: string): name is TimeUnit {
+/** True for numpy's units of time. */
+export function isTimeUnit(name: string): name is TimeUnit {
   return UNITS.includes(name);
 }
 

@@ -115,7 +115,12 @@ class JsonParser {
     this.#skip();
     if (this.#at < this.#text.length) throw this.#fault("the end of the text");
     // Thrown only now, so that a text that is not JSON gives the other error.
-    if (this.#isTyped && this.#beyond !== undefined) throw this.#tooLarge(this.#beyond);
+    if (this.#isTyped && this.#beyond !== undefined)
+      throw new SuperchunkError(
+        "LIMIT",
+        `${this.#beyond} is beyond the largest float, 1.7976931348623157e308. Give a smaller number, or the word Infinity`,
+        { path: this.#path, field: "JSON", expected: "a float", found: this.#beyond },
+      );
     return value instanceof JsonFloat && !this.#keepsFloats ? value.value : value;
   }
 
@@ -243,14 +248,6 @@ class JsonParser {
     const float = Number(text);
     if (!Number.isFinite(float)) this.#beyond ??= text;
     return Number.isInteger(float) ? new JsonFloat(float) : float;
-  }
-
-  #tooLarge(found: string): SuperchunkError {
-    return new SuperchunkError(
-      "LIMIT",
-      `${found} is beyond the largest float, 1.7976931348623157e308. Give a smaller number, or the word Infinity`,
-      { path: this.#path, field: "JSON", expected: "a float", found },
-    );
   }
 
   #skip(): void {

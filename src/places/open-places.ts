@@ -33,7 +33,12 @@ export async function openPlaces(
   if (store instanceof PlacedStore) return store;
   const used = new Set(array.spans.map(({ place }) => place));
   for (const name of used)
-    if (!placing.places.some((place) => place.name === name)) throw undeclared(sizesPath, name);
+    if (!placing.places.some((place) => place.name === name))
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `layout.places names the place "${name}", which meta/storage does not declare. One of the files is damaged, or older or newer; look for another copy`,
+        { path: sizesPath, field: "layout.places", found: name },
+      );
   const wanted = placing.places.filter(({ name }) => mode !== "read" || used.has(name));
   if (wanted.length === 0) return store;
   const stores = new Map<string, ReadableStore>();
@@ -193,12 +198,4 @@ export async function absentPlaceOf(store: ReadableStore, number: number): Promi
   const name = store.table.of(number) ?? HOME;
   const place = { name, prefix: name === HOME ? "" : store.folderIn(name).store.describe("") };
   return name === HOME || (await hasMark(store, place)) ? undefined : placeAbsent(store, place);
-}
-
-function undeclared(path: string, name: string): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `layout.places names the place "${name}", which meta/storage does not declare. One of the files is damaged, or older or newer; look for another copy`,
-    { path, field: "layout.places", found: name },
-  );
 }

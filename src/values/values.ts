@@ -268,33 +268,21 @@ export function swapBytes(bytes: Uint8Array, width: number): void {
 function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number): TypedValues {
   const aligned = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
   const at = [aligned.buffer, aligned.byteOffset, aligned.byteLength / size] as const;
-  switch (`${kind}${size}`) {
-    case "int1":
-      return new Int8Array(...at);
-    case "uint1":
-      return new Uint8Array(...at);
-    case "int2":
-      return new Int16Array(...at);
-    case "uint2":
-      return new Uint16Array(...at);
-    case "int4":
-      return new Int32Array(...at);
-    case "uint4":
-      return new Uint32Array(...at);
-    case "int8":
-      return new BigInt64Array(...at);
-    case "uint8":
-      return new BigUint64Array(...at);
-    case "float2":
-      return widenHalf(new Uint16Array(...at));
-    case "float4":
-      return new Float32Array(...at);
-    case "float8":
-      return new Float64Array(...at);
-    default:
-      throw new SuperchunkError("UNSUPPORTED", noNumber(kind, size), { field: "dtype" });
-  }
+  if (kind === "float" && size === 2) return widenHalf(new Uint16Array(...at));
+  const Numbers = NUMBER_ARRAYS[`${kind}${size}`];
+  if (Numbers === undefined)
+    throw new SuperchunkError("UNSUPPORTED", noNumber(kind, size), { field: "dtype" });
+  return new Numbers(...at);
 }
+
+/** The typed arrays of numbers, by kind and bytes. */
+export const NUMBER_ARRAYS: {
+  readonly [type: string]: new (buffer: ArrayBufferLike, offset: number, length: number) => TypedValues;
+} = {
+  ...{ int1: Int8Array, int2: Int16Array, int4: Int32Array, int8: BigInt64Array },
+  ...{ uint1: Uint8Array, uint2: Uint16Array, uint4: Uint32Array, uint8: BigUint64Array },
+  ...{ float4: Float32Array, float8: Float64Array },
+};
 
 /** Converts float16 to float32, exactly. */
 function widenHalf(halves: Uint16Array): Float32Array {

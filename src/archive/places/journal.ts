@@ -218,14 +218,33 @@ export async function readArrayJournal(
   const key = arrayJournalKey(path, layout.journal);
   const bytes = await store.get(key, options);
   const shown = store.describe(key);
-  if (bytes === undefined) throw missingJournal(shown);
+  if (bytes === undefined)
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      'the journal that meta/sizes names is missing: a change in place was interrupted, and what was left to do is lost. Look for a complete copy, or run "superchunk repair"',
+      { path: shown, field: "layout.journal", expected: "a file", found: "nothing" },
+    );
   const name = journalName(bytes);
-  if (name !== layout.journal) throw otherJournal(shown, layout.journal, name);
+  if (name !== layout.journal)
+    throw new SuperchunkError(
+      "CHECKSUM_MISMATCH",
+      `the journal ends with ${name}, but meta/sizes names ${layout.journal}. A change in place was interrupted, and what was left to do cannot be read; look for a complete copy, or run "superchunk repair"`,
+      { path: shown, field: "layout.journal", expected: layout.journal, found: name },
+    );
   const files = new Map<string, JournalWrite[]>();
   for (const { number, column, offset, bytes: data } of await decodeArrayJournal(bytes, shown)) {
     const folder = folders[column];
     if (folder === undefined || !hasNumber(layout, number))
-      throw notCounted(shown, `superchunk ${number} of column ${column}`);
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `the journal writes into ${`superchunk ${number} of column ${column}`}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
+        {
+          path: shown,
+          field: "number",
+          expected: "a superchunk that meta/sizes counts",
+          found: `superchunk ${number} of column ${column}`,
+        },
+      );
     const file = joinKey(folder, superchunkName(number));
     addTo(files, file, { offset, bytes: data });
   }
@@ -250,30 +269,6 @@ interface Settled {
   readonly store: ReadableStore;
   readonly path: string;
   readonly metadata: JsonObject;
-}
-
-function missingJournal(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    'the journal that meta/sizes names is missing: a change in place was interrupted, and what was left to do is lost. Look for a complete copy, or run "superchunk repair"',
-    { path, field: "layout.journal", expected: "a file", found: "nothing" },
-  );
-}
-
-function otherJournal(path: string, expected: string, found: string): SuperchunkError {
-  return new SuperchunkError(
-    "CHECKSUM_MISMATCH",
-    `the journal ends with ${found}, but meta/sizes names ${expected}. A change in place was interrupted, and what was left to do cannot be read; look for a complete copy, or run "superchunk repair"`,
-    { path, field: "layout.journal", expected, found },
-  );
-}
-
-function notCounted(path: string, found: string): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_FIELD",
-    `the journal writes into ${found}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
-    { path, field: "number", expected: "a superchunk that meta/sizes counts", found },
-  );
 }
 
 const WHOLE = 3;

@@ -91,7 +91,12 @@ export async function examineFolder(
   const storage = read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
   const placing = storage === undefined ? NO_PLACES : parsePlaces(storage.raw, pathOf("meta/storage"));
   const isPlaced = layout?.places !== undefined || placing.places.length > 0;
-  if (isPlaced && (layout === undefined || storage === undefined)) throw unknownPlaces(pathOf(""));
+  if (isPlaced && (layout === undefined || storage === undefined))
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "superchunks of the array are in other places, and meta/sizes or meta/storage, which together say where, is damaged. Put a copy from a backup in its place",
+      { path: pathOf(""), field: "layout.places" },
+    );
   const files = await dataFiles(store, path);
   if (
     sizes === undefined &&
@@ -141,14 +146,6 @@ export async function examineFolder(
     attrs: attrs ?? {},
     damagedAttributes: attrs === undefined ? attrsBytes : undefined,
   };
-}
-
-function unknownPlaces(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    "superchunks of the array are in other places, and meta/sizes or meta/storage, which together say where, is damaged. Put a copy from a backup in its place",
-    { path, field: "layout.places" },
-  );
 }
 
 function columnsOf(

@@ -99,10 +99,24 @@ function bind(library: ReturnType<Koffi["load"]>, name: string): NativeBlosc {
         return;
       }
       if (!header.memcpyed && header.nbytes > 0) readBlockTable(chunk, header);
-      if (out.length !== header.nbytes) throw wrongRoom(header.nbytes, out.length);
+      if (out.length !== header.nbytes)
+        throw new SuperchunkError(
+          "BAD_ARGUMENT",
+          `out has ${out.length} bytes, but the chunk decodes to ${header.nbytes}`,
+          {
+            field: "out",
+            expected: header.nbytes,
+            found: out.length,
+          },
+        );
       if (header.nbytes === 0) return;
       const written = decompress(chunk, out, out.length, 1);
-      if (written !== header.nbytes) throw refused(written, header.nbytes);
+      if (written !== header.nbytes)
+        throw new SuperchunkError(
+          "BAD_CHUNK",
+          `libblosc decoded ${written} where ${header.nbytes} bytes were promised. The chunk is damaged; look for another copy`,
+          { field: "payload", expected: header.nbytes, found: written },
+        );
     },
     encode(data, options) {
       const { cname, clevel, shuffle, typesize } = settleEncode(data.length, options);
@@ -112,32 +126,13 @@ function bind(library: ReturnType<Koffi["load"]>, name: string): NativeBlosc {
       const filter = SHUFFLE[shuffle];
       const { length } = data;
       const written = compress(clevel, filter, typesize, length, data, out, out.length, cname, blocksize, 1);
-      if (written <= 0) throw notEncoded(name, cname, written);
+      if (written <= 0)
+        throw new SuperchunkError(
+          "UNSUPPORTED",
+          `${name} does not encode with ${cname} (it answered ${written})`,
+          { field: "cname", expected: "a compressor of the library", found: cname },
+        );
       return out.slice(0, written);
     },
   };
-}
-
-function wrongRoom(expected: number, found: number): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `out has ${found} bytes, but the chunk decodes to ${expected}`, {
-    field: "out",
-    expected,
-    found,
-  });
-}
-
-function refused(found: number, expected: number): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_CHUNK",
-    `libblosc decoded ${found} where ${expected} bytes were promised. The chunk is damaged; look for another copy`,
-    { field: "payload", expected, found },
-  );
-}
-
-function notEncoded(library: string, cname: string, found: number): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    `${library} does not encode with ${cname} (it answered ${found})`,
-    { field: "cname", expected: "a compressor of the library", found: cname },
-  );
 }

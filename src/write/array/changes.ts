@@ -4,6 +4,7 @@
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/layout-files.ts";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
@@ -14,6 +15,7 @@ import { checkOptions } from "../../store/check-options.ts";
 import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import type { MoveChoice, Moved, PlaceChanges, PlaceInfo } from "../editable.ts";
 import { joinField, splitField, superchunkKeys } from "../layout/columns.ts";
@@ -38,10 +40,11 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
   const before = writer.rows;
   const total = (rows - before) * writer.rowBytes;
   const fill = Math.min(rows - writer.rows, chunklen - buffer.rows);
-  if (buffer.rows > 0) await writer.append(repeat(item, fill * writer.rowBytes));
+  const repeat = (count: number): Uint8Array => repeatItem(item, new Uint8Array(count * writer.rowBytes));
+  if (buffer.rows > 0) await writer.append(repeat(fill));
   const whole = Math.floor((rows - writer.rows) / chunklen);
   if (whole > 0) {
-    const items = repeat(item, chunklen * writer.rowBytes);
+    const items = repeat(chunklen);
     const { superchunklen } = writer.settings;
     const columns: StoredChunk[][] = [];
     for (const column of writer.columns) {
@@ -59,7 +62,7 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
     }
   }
   const rest = rows - writer.rows;
-  if (rest > 0) await writer.append(repeat(item, rest * writer.rowBytes));
+  if (rest > 0) await writer.append(repeat(rest));
 }
 
 /** Bytes of equal chunks that are laid out contiguously, so that a superchunk of them is written in few pieces. */
@@ -68,24 +71,13 @@ const MAX_LAID = 4 << 20;
 function repeatChunk({ bytes, digest, nbytes }: StoredChunk, count: number): StoredChunk[] {
   const length = bytes.length + digest.length;
   const laid = Math.max(1, Math.min(count, Math.floor(MAX_LAID / length)));
-  const room = new Uint8Array(laid * length);
-  room.set(bytes);
-  room.set(digest, bytes.length);
-  for (let filled = length; filled < room.length; filled *= 2) room.copyWithin(filled, 0, filled);
+  const room = repeatItem(joinBytes([bytes, digest]), new Uint8Array(laid * length));
   const chunks = Array.from({ length: laid }, (_, i) => ({
     bytes: room.subarray(i * length, i * length + bytes.length),
     digest: room.subarray(i * length + bytes.length, (i + 1) * length),
     nbytes,
   }));
   return Array.from({ length: count }, (_, i) => chunks[i % laid] as StoredChunk);
-}
-
-function repeat(item: Uint8Array, length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  bytes.set(item.subarray(0, length));
-  for (let filled = item.length; filled > 0 && filled < length; filled *= 2)
-    bytes.copyWithin(filled, 0, filled);
-  return bytes;
 }
 
 /** Keeps the first `rows` rows. No chunk that counts contains rows that were cut off. */

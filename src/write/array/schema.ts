@@ -6,14 +6,16 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { notNamed, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
-import type { DType, Field, JsonValue } from "../../format/types.ts";
+import type { Field, JsonValue } from "../../format/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
 import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
+import { cutPieces } from "../bloscpack/pieces.ts";
 import { checkColumn, checkColumnName, type NewColumn } from "../editable.ts";
 import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { placesOf } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
-import { readRows } from "../rows/rows.ts";
+import { readRows, repeatRow } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { commitStorage } from "./changes.ts";
 import { giveName } from "./compact.ts";
@@ -36,10 +38,9 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   await assertApartFrom(writer, added);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
-  const rows = readRows(values ?? repeatDefault(writer, dtype, shape, dflt), {
-    dtype,
-    rowShape: [...settings.rowShape, ...shape],
-  });
+  const rowShape = [...settings.rowShape, ...shape];
+  const row = repeatItem(encodeItem(dtype, dflt), new Uint8Array(elementsOf(rowShape) * dtype.itemSize));
+  const rows = readRows(values ?? repeatRow(row, writer.committed.rows), { dtype, rowShape });
   const bytes = await writeColumn(writer, settings, added, rows);
   await changeFields(writer, settings, bytes);
 }
@@ -130,7 +131,9 @@ async function writeColumn(
   const { chunklen, checksum, superchunklen, reserve } = settings;
   const total = writer.committed.rows;
   const chunkBytes = chunklen * column.rowBytes;
-  const cutter = new ChunkCutter(rows);
+  // Rows without bytes make no pieces.
+  const pieces = cutPieces(rows, Math.max(1, chunkBytes));
+  let isWhole = true;
   const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen, reserve };
   let bytes = 0;
   let row = 0;
@@ -139,62 +142,20 @@ async function writeColumn(
       const stored: StoredChunk[] = [];
       for (let k = 0; k < chunks; k++) {
         const held = Math.min(chunklen, total - row);
-        const data = await cutter.take(held * column.rowBytes);
-        if (data === undefined) throw otherRows(total, "fewer");
-        stored.push(await writer.chunks.encode(data, column.itemSize));
+        const data = (await pieces.next()).value ?? new Uint8Array(0);
+        if (data.length < held * column.rowBytes) throw otherRows(total, "fewer");
+        isWhole &&= data.length === held * column.rowBytes;
+        stored.push(await writer.chunks.encode(data.subarray(0, held * column.rowBytes), column.itemSize));
         row += held;
       }
-      const pieces = await writer.files.makePieces(stored, facts);
+      const file = await writer.files.makePieces(stored, facts);
       const key = `${column.folder}/${superchunkName(first + i)}`;
       await writer.root.store.delete(key);
-      await writer.root.publish(key, pieces);
-      bytes += totalLength(pieces);
+      await writer.root.publish(key, file);
+      bytes += totalLength(file);
     }
-  if (await cutter.hasMore()) throw otherRows(total, "more");
+  if (!isWhole || (await pieces.next()).done !== true) throw otherRows(total, "more");
   return bytes;
-}
-
-/** Cuts pieces of bytes to the requested lengths. */
-class ChunkCutter {
-  readonly #pieces: AsyncIterator<Uint8Array>;
-  #rest: Uint8Array = new Uint8Array(0);
-
-  constructor(pieces: AsyncIterable<Uint8Array>) {
-    this.#pieces = pieces[Symbol.asyncIterator]();
-  }
-
-  async take(length: number): Promise<Uint8Array | undefined> {
-    const out = new Uint8Array(length);
-    for (let at = 0; at < length; ) {
-      if (this.#rest.length === 0 && !(await this.hasMore())) return undefined;
-      const part = this.#rest.subarray(0, length - at);
-      out.set(part, at);
-      at += part.length;
-      this.#rest = this.#rest.subarray(part.length);
-    }
-    return out;
-  }
-
-  async hasMore(): Promise<boolean> {
-    while (this.#rest.length === 0) {
-      const next = await this.#pieces.next();
-      if (next.done === true) return false;
-      this.#rest = next.value;
-    }
-    return true;
-  }
-}
-
-function* repeatDefault(
-  writer: ArrayWriter,
-  dtype: DType,
-  shape: readonly number[],
-  dflt: JsonValue,
-): Generator<Uint8Array> {
-  const item = encodeItem(dtype, dflt);
-  const row = new Uint8Array(elementsOf([...writer.settings.rowShape, ...shape]) * dtype.itemSize);
-  for (let at = 0; at < row.length; at += item.length) row.set(item, at);
-  for (let i = 0; i < writer.committed.rows; i++) yield row;
 }
 
 function fieldsOf(writer: ArrayWriter): readonly Field[] {

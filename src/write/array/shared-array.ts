@@ -261,7 +261,12 @@ export class SharedArray extends QueuedEditor {
       await shared.refresh();
       const batch = this.#batch as CommitBatch;
       const { reservation: own } = shared;
-      if (own === undefined && batch.isUncertain) throw this.#unknown();
+      if (own === undefined && batch.isUncertain)
+        throw new SuperchunkError(
+          "STALE",
+          "it is not known whether the last rows were committed: the answer was lost, and the writer was silent for more than a day. Look at the end of the array before they are appended again",
+          { path: this.store.describe(this.path), field: "layout.writers" },
+        );
       if ((own?.commits ?? 0) >= batch.number) break; // the answer was lost, not the commit
       if (shared.base.layout.journal !== undefined) continue; // a writer that changes values in place is at work
       if (shared.free < Math.ceil(batch.items.length / this.#fullBytes) + 2) {
@@ -440,14 +445,6 @@ export class SharedArray extends QueuedEditor {
 
   #note(error: unknown): void {
     this.#root.warnings.push(error instanceof Error ? error.message : String(error));
-  }
-
-  #unknown(): SuperchunkError {
-    return new SuperchunkError(
-      "STALE",
-      "it is not known whether the last rows were committed: the answer was lost, and the writer was silent for more than a day. Look at the end of the array before they are appended again",
-      { path: this.store.describe(this.path), field: "layout.writers" },
-    );
   }
 }
 

@@ -37,11 +37,11 @@ import {
 import { joinField, splitField } from "../layout/columns.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf, MAX_EDITS, WaitingEdits } from "../rows/edits.ts";
-import { columnSources, itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
+import { columnSources, itemsOf, readRows, repeatRow, reshapeRows } from "../rows/rows.ts";
 import { readTable } from "./bcolz-create.ts";
 import { defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, claimCarray } from "./carray-state.ts";
-import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
+import { appendRows, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
 import { finishRedo } from "./redo.ts";
 import {
   addColumn,

@@ -7,6 +7,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { memberText } from "../../format/json.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
 import { putRow } from "../../values/item-bytes.ts";
 import { checkWhole } from "../bloscpack/bloscpack-options.ts";
 import { checkChunkRoom } from "../layout/settings.ts";
@@ -54,21 +55,11 @@ export function typesizeOf(dtype: DType): number {
 /** numpy's `str(dtype)`: `float64`, `>f8`, `|S5`, `datetime64[ns]`. */
 export function numpyName(dtype: DType): string {
   const text = String(formatDType(dtype));
+  const { kind, itemSize } = dtype;
   if (dtype.byteOrder === "big") return text;
-  switch (dtype.kind) {
-    case "bool":
-      return "bool";
-    case "int":
-    case "uint":
-    case "float":
-    case "complex":
-      return `${dtype.kind}${dtype.itemSize * 8}`;
-    case "datetime":
-    case "timedelta":
-      return `${dtype.kind}64${text.slice(3)}`;
-    default:
-      return text;
-  }
+  if (kind === "datetime" || kind === "timedelta") return `${kind}64${text.slice(3)}`;
+  if (["int", "uint", "float", "complex"].includes(kind)) return `${kind}${itemSize * 8}`;
+  return kind === "bool" ? kind : text;
 }
 
 /** Rows of a chunk as bcolz chooses them, by the expected bytes of the array. */
@@ -97,8 +88,7 @@ export function defaultRowOf(dtype: DType, rowShape: readonly number[], dflt: Js
   }
   const item = new Uint8Array(dtype.itemSize);
   putRow(new DataView(item.buffer), 0, dtype, [], dflt);
-  for (let at = 0; at < row.length; at += item.length) row.set(item, at);
-  return row;
+  return repeatItem(item, row);
 }
 
 /** `meta/storage` as bcolz writes it, with a line feed. */

@@ -14,9 +14,9 @@ import { memberText } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { repeatItem } from "../../values/copy-items.ts";
 import type { BloscpackCompression } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces, encodePieces } from "../bloscpack/pieces.ts";
+import { repeatRow } from "../rows/rows.ts";
 import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, chunkFileKey, chunksOf } from "./carray-state.ts";
 import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey, utf8 } from "./redo.ts";
@@ -247,16 +247,6 @@ export async function resizeRows(
     await commitRows(state, await stageAppend(state, data, { ...rest, onProgress: progress }));
     before += count * state.settings.rowBytes;
   }
-}
-
-/** Bytes of rows made at once. */
-const BATCH = 1 << 20;
-
-export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
-  if (row.length === 0) return;
-  const batch = Math.max(1, Math.floor(BATCH / row.length));
-  for (let left = rows; left > 0; left -= batch)
-    yield repeatItem(row, new Uint8Array(Math.min(left, batch) * row.length));
 }
 
 /** New chunks for a carray: in order, each whole but the last. */

@@ -167,7 +167,12 @@ async function* packPieces(
   const checksum = checkChecksum("checksum", options.checksum ?? "adler32");
   const offsets = options.stream !== true && (options.offsets ?? true);
   const reserve = checkReserve(options.reserve);
-  if (reserve !== undefined && !offsets) throw reserveWithoutOffsets();
+  if (reserve !== undefined && !offsets)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "chunks with a reserve need an offsets table; leave out reserve, or keep the offsets",
+      { field: "reserve" },
+    );
   const { typesize } = settleCompression(options, itemSize);
   const section = metadata === undefined ? undefined : await packMetadata(metadata, options.metadataOptions);
   const headOf = (cut: Chunking, sizes: readonly number[]): Uint8Array => {
@@ -217,14 +222,6 @@ async function* withReserve(
     trailer.set(digest);
     yield { bytes, digest: trailer, nbytes };
   }
-}
-
-function reserveWithoutOffsets(): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
-    "chunks with a reserve need an offsets table; leave out reserve, or keep the offsets",
-    { field: "reserve" },
-  );
 }
 
 /** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, if given. */

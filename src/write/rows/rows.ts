@@ -149,6 +149,17 @@ async function* readItems(source: unknown, facts: RowFacts): AsyncGenerator<Uint
   if (last.length > 0) yield last;
 }
 
+/** Bytes of repeated rows made at once. */
+const REPEATED_BYTES = 1 << 20;
+
+/** Rows that are all alike. */
+export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
+  if (row.length === 0) return;
+  const batch = Math.max(1, Math.floor(REPEATED_BYTES / row.length));
+  for (let left = rows; left > 0; left -= batch)
+    yield repeatItem(row, new Uint8Array(Math.min(left, batch) * row.length));
+}
+
 function iterate(source: unknown): AsyncIterable<unknown> | Iterable<unknown> {
   if (typeof source === "object" && source !== null) {
     if (Symbol.asyncIterator in source) return source as AsyncIterable<unknown>;

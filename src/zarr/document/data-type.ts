@@ -8,8 +8,9 @@
 
 import { fromHex, joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isTimeUnit } from "../../format/dtype.ts";
 import { isObject } from "../../format/json.ts";
-import type { DType, Field, JsonObject, JsonValue, TimeUnit } from "../../format/types.ts";
+import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import {
   asExtension,
@@ -30,10 +31,6 @@ const NUMBERS: ReadonlyMap<string, DType> = new Map<string, DType>([
   ),
   ...[16, 32, 64].map((bits) => [`float${bits}`, numberType("float", bits)] as const),
   ...[64, 128].map((bits) => [`complex${bits}`, numberType("complex", bits)] as const),
-]);
-
-const UNITS: ReadonlySet<string> = new Set([
-  ...["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"],
 ]);
 
 /** Maximum nesting of structs. */
@@ -65,10 +62,10 @@ export function parseDataType(value: JsonValue | undefined, place: FieldPlace, d
     case "numpy.datetime64":
     case "numpy.timedelta64": {
       const unit = asText(configuration["unit"], below(inside, "unit"));
-      if (!UNITS.has(unit)) throw badMember(below(inside, "unit"), "a time unit of numpy", unit);
+      if (!isTimeUnit(unit)) throw badMember(below(inside, "unit"), "a time unit of numpy", unit);
       const scale = asInteger(configuration["scale_factor"] ?? 1, 1, below(inside, "scale_factor"));
       const kind = name === "numpy.datetime64" ? "datetime" : "timedelta";
-      return { kind, itemSize: 8, byteOrder: "little", unit: unit as TimeUnit, scale };
+      return { kind, itemSize: 8, byteOrder: "little", unit, scale };
     }
     case "struct":
     case "structured": // zarr-python 3.1 and earlier
@@ -149,18 +146,14 @@ export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace
       { path: place.path, field: "dtype", expected: `at most ${MAX_FILL}`, found: dtype.itemSize },
     );
   try {
-    return value === null ? emptyItem(dtype) : itemFromFill(dtype, value, place);
+    // Zero would be a date, 1970.
+    const isTime = dtype.kind === "datetime" || dtype.kind === "timedelta";
+    if (value === null) return isTime ? encodeItem(dtype, "NaT") : new Uint8Array(dtype.itemSize);
+    return itemFromFill(dtype, value, place);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_ARGUMENT")) throw error;
     throw badMember(place, `a value of the data type ${dtype.kind} (${error.summary})`, value);
   }
-}
-
-function emptyItem(dtype: DType): Uint8Array {
-  const item = new Uint8Array(dtype.itemSize);
-  // Zero would be a date, 1970.
-  if (dtype.kind === "datetime" || dtype.kind === "timedelta") item[dtype.byteOrder === "big" ? 0 : 7] = 0x80;
-  return item;
 }
 
 function itemFromFill(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
@@ -194,8 +187,6 @@ function itemFromFill(dtype: DType, value: JsonValue, place: FieldPlace): Uint8A
     case "unicode":
       // Zarr v2 arrays of strings use 0 for the empty string.
       return encodeItem(dtype, value === 0 ? "" : value);
-    case "bool":
-      return encodeItem(dtype, value);
     default:
       // zarr-python sometimes writes whole numbers of version 2 arrays as floats; 0.0 is parsed as 0 anyway.
       return encodeItem(dtype, value);

@@ -156,7 +156,7 @@ export function v2Chain(
   return {
     order: isTurned ? Array.from({ length: dimensions }, (_, d) => dimensions - 1 - d) : undefined,
     // Version 2 stores items in the byte order of their dtype, so none are swapped.
-    serializer: { kind: "bytes", endian: storedOrder(dtype) },
+    serializer: { kind: "bytes", endian: dtype.byteOrder === "big" ? "big" : "little" },
     stages: [
       ...v2Filters({ filters, codecs }, dtype, filtersAt),
       ...(compressor === null || compressor === undefined
@@ -164,10 +164,6 @@ export function v2Chain(
         : [v2Stage({ compressor, codecs }, dtype, below(root, "compressor"))]),
     ],
   };
-}
-
-function storedOrder(dtype: DType): "little" | "big" {
-  return dtype.byteOrder === "big" ? "big" : "little";
 }
 
 function v2Stage({ compressor, codecs }: V2Codecs, dtype: DType, place: FieldPlace): Stage {

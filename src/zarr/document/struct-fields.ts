@@ -5,6 +5,7 @@
  */
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 
 /**
@@ -49,7 +50,7 @@ export function mapField(struct: DType, field: StructField, path: string): ZarrT
     ...type,
     itemShape: [...field.shape, ...type.itemShape],
     itemSize: values * type.itemSize,
-    fill: { ...type.fill, item: repeat(type.fill.item, values) },
+    fill: { ...type.fill, item: repeatItem(type.fill.item, new Uint8Array(values * type.fill.item.length)) },
     transform: {
       reason: FIELDS_APART,
       target: type.transform?.target ?? dtype,
@@ -59,12 +60,6 @@ export function mapField(struct: DType, field: StructField, path: string): ZarrT
       },
     },
   };
-}
-
-function repeat(item: Uint8Array, times: number): Uint8Array {
-  const items = new Uint8Array(item.length * times);
-  for (let i = 0; i < times; i++) items.set(item, i * item.length);
-  return items;
 }
 
 /** The values of one field from whole items of `size` bytes, in new memory. */

@@ -6,10 +6,11 @@
  * the reason, never guessed. @see FORMAT.md [FZ]
  */
 
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
+import { encodeItem, fromHalf, toHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
 
 /** How an array of a dtype is described in Zarr. */
@@ -273,7 +274,7 @@ function unsupported(path: string, dtype: DType, reason: string): SuperchunkErro
 }
 
 /** What decides how a number is stored in an item. */
-type Word = { readonly itemSize: number; readonly byteOrder: string };
+type Word = { readonly itemSize: number; readonly byteOrder: "little" | "big" | "none" };
 
 /** A fill value in both forms. */
 interface Fill {
@@ -302,15 +303,24 @@ function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
     case "float":
       return floatFill(dtype, scalar);
     case "bytes":
-      return typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
-    case "void": {
-      const fill = typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
-      return fill && { json: base64(fill.item), item: fill.item };
+    case "void":
+    case "unicode": {
+      const item = typeof scalar === "string" ? itemOf(dtype, scalar) : undefined;
+      if (item === undefined || dtype.kind === "unicode") return item && { json: scalar, item };
+      return { json: base64(dtype.kind === "void" ? item : item.subarray(0, String(scalar).length)), item };
     }
-    case "unicode":
-      return typeof scalar === "string" ? unicodeFill(dtype, scalar) : undefined;
     default:
       return undefined;
+  }
+}
+
+/** One item; undefined for a value that the dtype cannot hold. */
+function itemOf(dtype: DType, value: JsonValue): Uint8Array | undefined {
+  try {
+    return encodeItem(dtype, value);
+  } catch (error) {
+    if (isSuperchunkError(error, "BAD_ARGUMENT")) return undefined;
+    throw error;
   }
 }
 
@@ -324,28 +334,20 @@ function defaultFill(dtype: DType): Fill {
       return { json: [0, 0], item };
     case "datetime":
     case "timedelta":
-      item[dtype.byteOrder === "big" ? 0 : 7] = 0x80;
-      return { json: NOT_A_TIME, item };
+      return { json: NOT_A_TIME, item: encodeItem(dtype, "NaT") };
     case "bytes":
     case "unicode":
       return { json: "", item };
     case "void":
       return { json: base64(item), item };
     case "struct":
-      return { json: Object.fromEntries(dtype.fields.map(defaultMember)), item };
+      return {
+        json: Object.fromEntries(dtype.fields.map((each) => [each.name, fieldDefault(each.dtype).json])),
+        item,
+      };
     default:
       return { json: 0, item };
   }
-}
-
-function defaultMember({
-  name,
-  dtype,
-}: {
-  readonly name: string;
-  readonly dtype: DType;
-}): [string, JsonValue] {
-  return [name, fieldDefault(dtype).json];
 }
 
 /** In zarr-python, dates inside a struct start from zero, not from NaT. */
@@ -371,22 +373,29 @@ function boolFill(value: boolean): Fill {
 }
 
 function integerFill(dtype: Word & { kind: "int" | "uint" }, value: JsonValue): Fill | undefined {
-  const whole =
-    typeof value === "bigint" ? value : Number.isInteger(value) ? BigInt(value as number) : undefined;
-  if (whole === undefined) return undefined;
-  const bits = dtype.itemSize * 8;
-  const wrapped = dtype.kind === "int" ? BigInt.asIntN(bits, whole) : BigInt.asUintN(bits, whole);
-  if (wrapped !== whole) return undefined;
-  const json = whole >= Number.MIN_SAFE_INTEGER && whole <= Number.MAX_SAFE_INTEGER ? Number(whole) : whole;
-  return { json, item: itemFromBits(BigInt.asUintN(bits, whole), dtype) };
+  const whole = typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value;
+  const item = typeof whole === "bigint" ? itemOf(dtype, whole) : undefined;
+  if (item === undefined) return undefined;
+  return { json: Number.isSafeInteger(Number(whole)) ? Number(whole) : whole, item };
 }
 
-function floatFill(dtype: Word, value: JsonValue): Fill | undefined {
+/** Numbers that JSON spells as strings. */
+const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
+
+/** A float16 holds only numbers that it represents exactly. */
+function floatFill({ itemSize, byteOrder }: Word, value: JsonValue): Fill | undefined {
   if (typeof value !== "bigint" && typeof value !== "number" && !SPECIAL.includes(value)) return undefined;
   const number = Number(value);
-  const bits = floatBits(number, dtype.itemSize);
-  if (bits === undefined) return undefined;
-  return { json: floatJson(number, bits, dtype.itemSize), item: itemFromBits(bits, dtype) };
+  const item = new Uint8Array(itemSize);
+  const [view, little] = [new DataView(item.buffer), byteOrder !== "big"];
+  if (itemSize === 8) view.setFloat64(0, number, little);
+  else if (itemSize === 4) view.setFloat32(0, number, little);
+  else if (itemSize === 2 && Object.is(fromHalf(toHalf(number)), number))
+    view.setUint16(0, toHalf(number), little);
+  else return undefined;
+  // JavaScript's JSON loses the sign of minus zero, but Zarr accepts its bits in hexadecimal.
+  const json = Object.is(number, -0) ? `0x80${"00".repeat(itemSize - 1)}` : number;
+  return { json: Number.isFinite(number) ? json : String(number), item };
 }
 
 /** A pair of numbers; a single number is the real part. */
@@ -415,67 +424,6 @@ function structFill(dtype: Extract<DType, { kind: "struct" }>, stored: JsonValue
     item.set(fill.item, offset);
   }
   return { json: Object.fromEntries(json), item };
-}
-
-/** Numbers that JSON spells as strings. */
-const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
-
-/** JavaScript's JSON loses the sign of minus zero, but Zarr accepts its bits in hexadecimal. */
-function floatJson(value: number, bits: bigint, size: number): JsonValue {
-  if (Object.is(value, -0)) return `0x${bits.toString(16).padStart(size * 2, "0")}`;
-  return Number.isFinite(value) ? value : String(value);
-}
-
-function floatBits(value: number, size: number): bigint | undefined {
-  const view = new DataView(new ArrayBuffer(8));
-  if (size === 8) {
-    view.setFloat64(0, value);
-    return view.getBigUint64(0);
-  }
-  view.setFloat32(0, value);
-  if (size === 4) return BigInt(view.getUint32(0));
-  return size === 2 ? halfBits(value, view.getUint32(0)) : undefined;
-}
-
-/** float16 bits of a value that float16 represents exactly, else undefined. */
-function halfBits(value: number, single: number): bigint | undefined {
-  const sign = (single >>> 16) & 0x8000;
-  if (Number.isNaN(value)) return 0x7e00n;
-  if (!Number.isFinite(value)) return BigInt(sign | 0x7c00);
-  const magnitude = Math.abs(value);
-  if (magnitude === 0) return BigInt(sign);
-  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude)));
-  const scaled = magnitude / 2 ** (exponent - 10);
-  if (!Number.isInteger(scaled) || scaled >= 2048 || exponent > 15) return undefined;
-  return BigInt(sign | (scaled < 1024 ? scaled : ((exponent + 15) << 10) | (scaled - 1024)));
-}
-
-function bytesFill(size: number, text: string): Fill | undefined {
-  const item = new Uint8Array(size);
-  if (text.length > size) return undefined;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code > 0xff) return undefined;
-    item[i] = code;
-  }
-  return { json: base64(item.subarray(0, text.length)), item };
-}
-
-function unicodeFill(dtype: Word, text: string): Fill | undefined {
-  const item = new Uint8Array(dtype.itemSize);
-  const points = [...text];
-  if (points.length * 4 > item.length) return undefined;
-  const view = new DataView(item.buffer);
-  points.forEach((point, i) => {
-    view.setUint32(i * 4, point.codePointAt(0) ?? 0, dtype.byteOrder !== "big");
-  });
-  return { json: text, item };
-}
-
-function itemFromBits(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
-  const item = new Uint8Array(itemSize);
-  for (let i = 0; i < itemSize; i++) item[i] = Number((bits >> BigInt(8 * i)) & 0xffn);
-  return byteOrder === "big" ? item.reverse() : item;
 }
 
 /** A multiple of three, so that pieces need no padding between them; they fit on the stack. */

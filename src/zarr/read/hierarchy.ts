@@ -45,7 +45,12 @@ export async function openInHierarchy(hierarchy: Hierarchy, path: string): Promi
   const group = await read(groupKey);
   // A group may have no document and exist only through its members. The root always exists.
   if (group === undefined && path !== "" && (await isEmpty(documentsOf(hierarchy, path, suffix)))) {
-    if (await hasData(hierarchy, path)) throw lostDocument(store.describe(arrayKey));
+    if (await hasData(hierarchy, path))
+      throw new SuperchunkError(
+        "INCOMPLETE",
+        "the document of the array is missing, but data are stored for it, which cannot be read without. Look for a copy of the document",
+        { path: store.describe(arrayKey), field: "document", expected: "a document", found: "only data" },
+      );
     throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
       path: store.describe(arrayKey),
     });
@@ -80,14 +85,6 @@ const DATA = "data/root";
 
 function hasData({ store, base, signal }: Hierarchy, path: string): Promise<boolean> {
   return hasEntries(store, joinKey(base, DATA, path), { signal });
-}
-
-function lostDocument(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    "the document of the array is missing, but data are stored for it, which cannot be read without. Look for a copy of the document",
-    { path, field: "document", expected: "a document", found: "only data" },
-  );
 }
 
 async function* documentsOf(

@@ -9,6 +9,7 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { type ItemView, swapItems } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
 import { type Extent, resolveSelection, type Selection, stridesOf } from "../../values/selection.ts";
+import { NUMBER_ARRAYS } from "../../values/values.ts";
 import { leafOf, type ShardingSerializer, shardIndexOf, stagesOf } from "../codecs/chain.ts";
 import {
   type AxisSegment,
@@ -416,26 +417,12 @@ function isSingle(values: SelectionValues): boolean {
 function rawItems(values: SelectionValues, dtype: DType): Uint8Array | undefined {
   if (!ArrayBuffer.isView(values)) return undefined;
   const { buffer, byteOffset, byteLength } = values as Uint8Array;
-  if (values.constructor.name !== ARRAYS[`${dtype.kind}${dtype.itemSize}`]) return undefined;
+  const own = NUMBER_ARRAYS[`${"unit" in dtype ? "int" : dtype.kind}${dtype.itemSize}`];
+  if (values.constructor.name !== own?.name) return undefined;
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
   const little = dtype.byteOrder !== "big";
   return little === IS_LITTLE_ENDIAN || dtype.itemSize === 1 ? bytes : swapItems(bytes.slice(), dtype);
 }
-
-const ARRAYS: Readonly<Record<string, string>> = {
-  int1: "Int8Array",
-  int2: "Int16Array",
-  int4: "Int32Array",
-  int8: "BigInt64Array",
-  uint1: "Uint8Array",
-  uint2: "Uint16Array",
-  uint4: "Uint32Array",
-  uint8: "BigUint64Array",
-  float4: "Float32Array",
-  float8: "Float64Array",
-  datetime8: "BigInt64Array",
-  timedelta8: "BigInt64Array",
-};
 
 function checkCount(found: number, expected: number): void {
   if (found === expected) return;
