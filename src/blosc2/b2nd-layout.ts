@@ -6,7 +6,7 @@ import { type BlockKind, kindOf } from "../codec2/chunk-builder.ts";
 import type { Column } from "../convert/sources/columns.ts";
 import { whyNotBlosc, zarrTypesize } from "../convert/sources/offered-chunks.ts";
 import { SuperchunkError } from "../errors.ts";
-import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
 import { blockShape } from "./blocks.ts";
 
 /** Most bytes of a block that is encoded here: a Blosc1 chunk of this size can always be one block. */
@@ -158,7 +158,8 @@ async function firstOfZarr(array: ZarrArray, signal: AbortSignal | undefined): P
   let stored: ChunkHeader | undefined;
   let looked = 0;
   for await (const chunk of array.listChunks({ signal })) {
-    const head = await readHead(array, chunk, signal);
+    const range = { offset: chunk.offset, length: HEADER_LENGTH };
+    const head = await array.store.getRange(chunk.key, range, { signal });
     if (head === undefined) break;
     const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
     if (!header.memcpyed) return { header, isSingle: header.nblocks <= 1 };
@@ -167,12 +168,4 @@ async function firstOfZarr(array: ZarrArray, signal: AbortSignal | undefined): P
     if (++looked === 16) break;
   }
   return stored === undefined ? "no chunk is stored" : { header: stored, isSingle: stored.nblocks <= 1 };
-}
-
-function readHead(
-  { store }: ZarrArray,
-  { key, offset }: ZarrChunk,
-  signal: AbortSignal | undefined,
-): Promise<Uint8Array | undefined> {
-  return store.getRange(key, { offset, length: HEADER_LENGTH }, { signal });
 }

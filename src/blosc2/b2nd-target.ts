@@ -6,7 +6,8 @@
  */
 import { at, elementsOf, positionsOf } from "../bytes/arrays.ts";
 import { decodeHeader, prepareEncode } from "../codec/index.ts";
-import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
+import { repeatedChunk } from "../codec2/as-blosc2.ts";
+import { type BlockKind, ChunkBuilder, kindOf } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";
 import type { Column } from "../convert/sources/columns.ts";
 import { type ListedChunk, storedBytes } from "../convert/sources/offered-chunks.ts";
@@ -225,7 +226,9 @@ async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Ar
       if (members.every((member) => member === undefined)) {
         // c-blosc2 does not open a frame that stores a chunk of zeros: the index must mark it instead.
         const isZero = fill.every((byte) => byte === 0);
-        yield isZero ? NO_BYTES : repeatedChunk(fill, layout.kind, layout.chunkBytes);
+        yield isZero
+          ? NO_BYTES
+          : repeatedChunk(fill, { ...layout.kind, nbytes: layout.chunkBytes, cname: "lz4" });
         count(context, true);
         continue;
       }

@@ -8,7 +8,7 @@
 import { joinBytes } from "../bytes/arrays.ts";
 import { encodeSync } from "../codec/encode/encode.ts";
 import type { Shuffle } from "../codec/types.ts";
-import { toBlosc2Sync } from "../codec2/as-blosc2.ts";
+import { NUMBERS, toBlosc2Sync } from "../codec2/as-blosc2.ts";
 import { FILTER } from "../codec2/fields.ts";
 import { isNotedFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -18,7 +18,6 @@ const HEADER = 87;
 const VERSION = 0x12;
 const EMPTY_VERSION = 0x53;
 const AUTO_SPLIT = 2;
-const CODECS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
 /** Names of metalayers are shorter than this. Bytes. */
 const MAX_NAME = 31;
 /** An entry of the index for a chunk of zeros. */
@@ -57,7 +56,7 @@ export function frameAround(
   view.setInt32(11, HEADER + meta.length);
   head[15] = 0xcf;
   view.setBigUint64(16, BigInt(length));
-  const codec = Math.max(0, CODECS.indexOf(facts.cname));
+  const codec = Math.max(0, NUMBERS.indexOf(facts.cname));
   head.set([0xa4, isEmpty ? EMPTY_VERSION : VERSION, 0, codec | (facts.clevel << 4), AUTO_SPLIT, 0xd3], 24);
   view.setBigInt64(30, BigInt(sizes.length * facts.chunkBytes));
   head[38] = 0xd3;

@@ -46,7 +46,10 @@ export async function openBlosc2Store(
   const named = parts.findIndex((name) => /\.b2[dez]$/i.test(name)) + 1;
   const count = named === 0 ? parts.length : named;
   const place = joinKey(...parts.slice(0, count));
-  const zip = /\.b2z$/i.test(place) ? await openIfThere(store, place, options) : undefined;
+  const orNone = (error: unknown): undefined => {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+  };
+  const zip = /\.b2z$/i.test(place) ? await ZipStore.open(store, place, options).catch(orNone) : undefined;
   const members = new Map<string, Member>();
   if (/\.b2e$/i.test(place)) {
     if (!(await addEmbedded(members, { store, key: place }, options))) return undefined;
@@ -75,17 +78,6 @@ export async function openBlosc2Store(
       { path: store.describe(place), field: inside },
     );
   }
-}
-
-function openIfThere(
-  store: ReadableStore,
-  place: string,
-  options: OpenZarrOptions,
-): Promise<ZipStore | undefined> {
-  return ZipStore.open(store, place, options).catch((error: unknown) => {
-    if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
-    throw error;
-  });
 }
 
 /** Adds a member by the name of its file. Percent-encodes a backslash, and the dot of a name that Zarr's documents have. */

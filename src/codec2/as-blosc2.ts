@@ -14,12 +14,12 @@ const EXTENDED = 0x05;
 export const MEMCPYED = 0x02;
 export const NOT_SPLIT = 0x10;
 /** Special values, in the last byte from bit 4 on. */
-export const SPECIAL = { zeros: 1, value: 3 } as const;
+const SPECIAL = { zeros: 1, value: 3 } as const;
 /** The last of six filter slots, where c-blosc2 puts the shuffle by default. */
 const LAST_FILTER = 21;
 const CODEC = 22;
 /** Codecs by their Blosc2 numbers, and by their numbers in the flags. */
-const NUMBERS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
+export const NUMBERS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
 const IN_FLAGS: readonly string[] = ["blosclz", "lz4", "", "zlib", "zstd"];
 
 interface Header2 extends Pick<ChunkHeader, "typesize" | "nbytes" | "blocksize" | "shuffle" | "flags"> {
@@ -130,20 +130,26 @@ export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Arra
     });
   const chunk = encodeSync(data, options);
   const { typesize, nbytes, blocksize, shuffle } = decodeHeader(chunk);
-  const settings = { typesize, nbytes, blocksize, cname: options.cname ?? "lz4", shuffle, flags: 0 };
   // Only data that compressed well can be a repeated value.
   const isShort = chunk.length < nbytes / 8 || nbytes <= typesize * 64;
   if (isShort && nbytes >= typesize && nbytes % typesize === 0 && repeats(data, typesize)) {
-    const value = data.subarray(0, typesize);
-    const isZero = value.every((byte) => byte === 0);
-    const special = { ...settings, last: (isZero ? SPECIAL.zeros : SPECIAL.value) << 4 };
-    return joinBytes(
-      isZero ? [header2(special, HEADER2_LENGTH)] : [header2(special, HEADER2_LENGTH + typesize), value],
-    ) as Uint8Array<ArrayBuffer>;
+    const settings = { typesize, nbytes, blocksize, cname: options.cname ?? "lz4", shuffle };
+    return repeatedChunk(data.subarray(0, typesize), settings);
   }
   const made = toBlosc2Sync(chunk) as Uint8Array<ArrayBuffer>;
   if (options.cname === "lz4hc") made[CODEC] = NUMBERS.indexOf("lz4hc");
   return made;
+}
+
+/** A chunk of one repeated item; a chunk of zeros if the item is zero. */
+export function repeatedChunk(
+  item: Uint8Array,
+  facts: Omit<Header2, "flags" | "last">,
+): Uint8Array<ArrayBuffer> {
+  const isZero = item.every((byte) => byte === 0);
+  const value = isZero ? new Uint8Array(0) : item;
+  const settings = { ...facts, flags: 0, last: (isZero ? SPECIAL.zeros : SPECIAL.value) << 4 };
+  return joinBytes([header2(settings, HEADER2_LENGTH + value.length), value]) as Uint8Array<ArrayBuffer>;
 }
 
 /** True if all elements are equal. */

@@ -3,7 +3,7 @@ import { at, joinBytes } from "../bytes/arrays.ts";
 import { decodeRangeSync } from "../codec/decode/decode.ts";
 import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
-import { header2, MEMCPYED, NOT_SPLIT, SPECIAL } from "./as-blosc2.ts";
+import { header2, MEMCPYED, NOT_SPLIT } from "./as-blosc2.ts";
 import { bitshuffled, encodeStream } from "./encode-stream.ts";
 import { HEADER2_LENGTH } from "./fields.ts";
 
@@ -172,19 +172,6 @@ function shuffled(bytes: Uint8Array, typesize: number): Uint8Array {
       out[to + i] = bytes[from] as number;
   out.set(bytes.subarray(count * typesize), count * typesize);
   return out;
-}
-
-/** A chunk of one repeated item; a chunk of zeros if the item is zero. */
-export function repeatedChunk(
-  item: Uint8Array,
-  { typesize, blocksize, shuffle }: BlockKind,
-  nbytes: number,
-): Uint8Array {
-  const isZero = item.every((byte) => byte === 0);
-  const settings = { typesize, nbytes, blocksize, cname: "lz4", shuffle, flags: 0 } as const;
-  return isZero
-    ? header2({ ...settings, last: SPECIAL.zeros << 4 }, HEADER2_LENGTH)
-    : joinBytes([header2({ ...settings, last: SPECIAL.value << 4 }, HEADER2_LENGTH + item.length), item]);
 }
 
 /** The kind of the blocks of a Blosc1 chunk; undefined for snappy, which Blosc2 lacks, and for stored chunks. */

@@ -344,18 +344,6 @@ export class Hdf5Store implements ReadableStore {
   }
 }
 
-/** The opened file; undefined if it is not HDF5. */
-function openIfThere(
-  store: ReadableStore,
-  name: string,
-  options: StoreOptions,
-): Promise<Hdf5File | undefined | "absent"> {
-  return Hdf5File.open(store, name, options).catch((error: unknown) => {
-    if (isSuperchunkError(error, "NOT_FOUND")) return "absent";
-    throw error;
-  });
-}
-
 /**
  * Opens a key in an HDF5 file: its root, or a group or dataset whose path follows the file's key (`bars.h5/group/prices`). Undefined if
  * the file does not exist.
@@ -372,7 +360,13 @@ export async function openHdf5Node(
   // The first part that looks like a file name is tried first, because each miss costs a request.
   for (const count of [named, ...parts.map((_, i) => parts.length - i)]) {
     const name = joinKey(...parts.slice(0, count));
-    const file = count === 0 ? "absent" : await openIfThere(store, name, options);
+    const file =
+      count === 0
+        ? "absent"
+        : await Hdf5File.open(store, name, options).catch((error: unknown) => {
+            if (isSuperchunkError(error, "NOT_FOUND")) return "absent" as const;
+            throw error;
+          });
     if (file === "absent") continue;
     if (file === undefined) return undefined;
     const inside = parts.slice(count).join("/");

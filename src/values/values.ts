@@ -317,7 +317,7 @@ export const NOT_A_TIME: bigint = -(2n ** 63n);
  * the bytes back. With `text: "utf8"`, for people, they are the text that valid UTF-8 stands for.
  */
 export function toJsonValue(value: unknown, dtype: DType, text: "latin1" | "utf8" = "latin1"): PlainJson {
-  if (typeof value === "number") return finiteOrName(value);
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
   if (typeof value === "bigint") {
     if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return integer(value);
     return value === NOT_A_TIME ? "NaT" : value.toString();
@@ -342,10 +342,6 @@ function textOfBytes(latin: string): string {
   } catch {
     return latin;
   }
-}
-
-function finiteOrName(value: number): PlainJson {
-  return Number.isFinite(value) ? value : String(value);
 }
 
 function integer(value: bigint): PlainJson {

@@ -2,7 +2,7 @@
 
 import { elementsOf, isShape } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseDType } from "../../format/dtype.ts";
+import { parseDType, safeText } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
 import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
@@ -39,7 +39,9 @@ export async function openFile(
   const head = isChanged ? await store.getRange(key, { offset: 0, length: 32 }, options) : innerHead;
   if (info === undefined || head === undefined)
     throw new SuperchunkError("NOT_FOUND", "no such file", { path });
-  const dialect = dialectOf(detectFile(head, path, info.size).dialect);
+  const { dialect: detected } = detectFile(head, path, info.size);
+  // A superchunk opened alone, without its array.
+  const dialect = detected === "superchunk-file" ? "blz-superchunk" : detected;
   const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
   const sequence = await bloscpackSequence(store, file, options.signal);
   const { version } = info;
@@ -83,11 +85,6 @@ export function isNumpy(metadata: JsonObject): boolean {
   return metadata["container"] === "numpy";
 }
 
-/** A superchunk opened alone, without its array, is a Bloscpack file if its version says so. */
-function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect {
-  return detected === "superchunk-file" ? "blz-superchunk" : detected;
-}
-
 /** Metadata can be any JSON value; one that is not an object is wrapped. */
 export function metadataObject(value: JsonValue | undefined): JsonObject {
   if (value === undefined) return {};
@@ -118,7 +115,7 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const fail = (field: string, expected: string, found: unknown): SuperchunkError =>
     new SuperchunkError(
       "BAD_FIELD",
-      `${field} in the metadata is ${JSON.stringify(found, bigintText)}, expected ${expected}. The metadata section is damaged`,
+      `${field} in the metadata is ${safeText(found)}, expected ${expected}. The metadata section is damaged`,
       { path, offset: 32, field, expected, found },
     );
   const {
@@ -143,8 +140,4 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
   const attrs = keepFloats(Object.fromEntries(own), metadata);
   return new PlainArray({ ...parts, attrs }, { dtype, shape, order, fillValue: undefined, chunkLength });
-}
-
-function bigintText(_key: string, value: unknown): unknown {
-  return typeof value === "bigint" ? value.toString() : value;
 }

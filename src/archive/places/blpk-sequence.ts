@@ -7,7 +7,7 @@
 import { at, countLeading } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
-import { joinKey, showListed, statFile } from "../../store/key.ts";
+import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, openSuperchunk, readChunkHeader } from "./blpk-file.ts";
@@ -17,6 +17,7 @@ import {
   inArray,
   nbytesOfChunk,
   openedSuperchunks,
+  othersIn,
   type PlacedChunk,
   placeInFile,
 } from "./sequence.ts";
@@ -157,14 +158,8 @@ export function superchunkSequence(
       if (nchunks > 0) await places(nchunks - 1, nchunks, signal);
       for (let i = 0; i < firsts.length - 1; i++) yield keyOf(i);
     },
-    async leftovers(signal) {
-      const stale: string[] = [];
-      for await (const entry of store.list(folder, { signal })) {
-        const number = parseSuperchunkName(entry.name);
-        if (number === undefined || number > firsts.length - 1) stale.push(showListed(folder, entry.name));
-      }
-      return stale.sort();
-    },
+    leftovers: (signal) =>
+      othersIn(store, folder, (name) => (parseSuperchunkName(name) ?? firsts.length) < firsts.length, signal),
   };
 }
 

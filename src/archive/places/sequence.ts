@@ -207,15 +207,22 @@ export function carraySequence(store: ReadableStore, path: string, bytes: Carray
     async *keys() {
       for (let i = 0; i < nchunks; i++) yield keyOf(i);
     },
-    async leftovers(signal) {
-      const stale: string[] = [];
-      for await (const entry of store.list(folder, { signal })) {
-        const index = parseCarrayChunkName(entry.name);
-        if (index === undefined || index >= nchunks) stale.push(showListed(folder, entry.name));
-      }
-      return stale.sort();
-    },
+    leftovers: (signal) =>
+      othersIn(store, folder, (name) => (parseCarrayChunkName(name) ?? nchunks) < nchunks, signal),
   };
+}
+
+/** Describes what a folder has besides the objects that are a sequence's own. */
+export async function othersIn(
+  store: ReadableStore,
+  folder: string,
+  isOwn: (name: string) => boolean,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  const others: string[] = [];
+  for await (const { name } of store.list(folder, { signal }))
+    if (!isOwn(name)) others.push(showListed(folder, name));
+  return others.sort();
 }
 
 /** What the places of a file's chunks depend on. */

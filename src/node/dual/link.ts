@@ -178,7 +178,7 @@ async function openSource(store: SteadyStore, key: string, { signal }: LinkPathO
   try {
     return await open(store, key, { signal, openPlace: refusePlace });
   } catch (error) {
-    const isZarr = isSuperchunkError(error, "UNSUPPORTED") && isZarrDocument(error.details.found);
+    const isZarr = isSuperchunkError(error, "UNSUPPORTED") && ZARR_DOCUMENTS.includes(error.details.found);
     if (!isZarr) throw error;
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -188,9 +188,7 @@ async function openSource(store: SteadyStore, key: string, { signal }: LinkPathO
   }
 }
 
-function isZarrDocument(found: unknown): boolean {
-  return found === "zarr.json" || found === ".zarray" || found === ".zgroup";
-}
+const ZARR_DOCUMENTS: readonly unknown[] = ["zarr.json", ".zarray", ".zgroup"];
 
 /**
  * Undoes {@link link} at the folder of the Zarr array.

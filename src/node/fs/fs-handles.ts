@@ -211,7 +211,12 @@ export async function readFully(
   let done = 0;
   while (done < target.length) {
     signal?.throwIfAborted();
-    const got = await readOnce(fd, target, done, Math.min(MAX_CALL, target.length - done), offset + done);
+    const length = Math.min(MAX_CALL, target.length - done);
+    const got = await new Promise<number>((resolve, reject) => {
+      fs.read(fd, target, done, length, offset + done, (error, read) =>
+        error ? reject(error) : resolve(read),
+      );
+    });
     if (got === 0) break;
     done += got;
   }
@@ -250,18 +255,6 @@ export function cutAtEnd(target: Uint8Array, { size }: Handle, offset: number): 
 export function allocateTarget(length: number): Uint8Array {
   const slow = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(slow.buffer, slow.byteOffset, length);
-}
-
-function readOnce(
-  fd: number,
-  target: Uint8Array,
-  at: number,
-  length: number,
-  position: number,
-): Promise<number> {
-  return new Promise((resolve, reject) => {
-    fs.read(fd, target, at, length, position, (error, got) => (error ? reject(error) : resolve(got)));
-  });
 }
 
 // Opens files that others may have put there: plain files only.

@@ -275,22 +275,13 @@ export async function writeFully(
   if (bytes.length <= FEW_BYTES) return writeFullySync(file, bytes, position);
   for (let done = 0; done < bytes.length; ) {
     signal?.throwIfAborted();
-    done += await writeOnce(file, bytes, done, Math.min(MAX_CALL, bytes.length - done), position + done);
+    const length = Math.min(MAX_CALL, bytes.length - done);
+    done += await new Promise<number>((resolve, reject) => {
+      fs.write(file, bytes, done, length, position + done, (error, written) =>
+        error ? reject(error) : resolve(written),
+      );
+    });
   }
-}
-
-function writeOnce(
-  file: number,
-  bytes: Uint8Array,
-  at: number,
-  length: number,
-  position: number,
-): Promise<number> {
-  return new Promise((resolve, reject) => {
-    fs.write(file, bytes, at, length, position, (error, written) =>
-      error ? reject(error) : resolve(written),
-    );
-  });
 }
 
 /**

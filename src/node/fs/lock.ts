@@ -339,15 +339,7 @@ function hasEnded(pid: number): boolean {
 }
 
 function describeMyself(): LockHolder {
-  myProcess ??= describeProcess();
-  return { ...myProcess, since: new Date().toISOString(), token: newMark() };
-}
-
-/** The facts that all locks of this process share. */
-let myProcess: Omit<LockHolder, "since" | "token"> | undefined;
-
-function describeProcess(): Omit<LockHolder, "since" | "token"> {
-  return {
+  myProcess ??= {
     host: hostname(),
     machine: readSystem("/etc/machine-id"),
     boot: readSystem("/proc/sys/kernel/random/boot_id"),
@@ -355,7 +347,11 @@ function describeProcess(): Omit<LockHolder, "since" | "token"> {
     pid: process.pid,
     started: startOf(process.pid),
   };
+  return { ...myProcess, since: new Date().toISOString(), token: newMark() };
 }
+
+/** The facts that all locks of this process share. */
+let myProcess: Omit<LockHolder, "since" | "token"> | undefined;
 
 function processNamespace(): string {
   try {

@@ -68,7 +68,11 @@ export async function answer(
     return refuse(response, 405, "BAD_ARGUMENT", "this server only reads: GET and HEAD", { allow: METHODS });
   if (hasBody(request))
     return refuse(response, 413, "BAD_ARGUMENT", "a request to read has no body", { connection: "close" });
-  const raw = rawPath(request.url ?? "/");
+  // The unchanged path, without the leading `/`.
+  const raw = (request.url ?? "/")
+    .replace(/^https?:\/\/[^/?#]*/i, "")
+    .replace(/[?#].*$/s, "")
+    .replace(/^\//, "");
   const path = decodePath(raw);
   if (path === undefined)
     return refuse(response, 400, "BAD_ARGUMENT", "the path is not valid percent-encoding");
@@ -406,14 +410,6 @@ function fail(response: ServerResponse, error: unknown): Promise<void> {
 function statusOf({ code, isDamage }: SuperchunkError): number {
   if (isDamage || code === "UNSUPPORTED" || code === "LIMIT" || code === "NOT_FOUND") return 422;
   return code === "IO" || code === "STALE" ? 502 : 500;
-}
-
-/** The unchanged path of a request target, without the leading `/`. */
-function rawPath(target: string): string {
-  return target
-    .replace(/^https?:\/\/[^/?#]*/i, "")
-    .replace(/[?#].*$/s, "")
-    .replace(/^\//, "");
 }
 
 function decodePath(path: string): string | undefined {

@@ -360,7 +360,9 @@ export class SharedArray extends QueuedEditor {
         chunks.push(await this.#chunks.begin(i, buffer.column(i), left));
       buffer.clear(!this.#maker.isHere);
       if (++count < superchunklen && at < items.length) continue;
-      const made = await Promise.all(columns.map((chunks) => Promise.all(chunks.map(ready))));
+      const made = await Promise.all(
+        columns.map((chunks) => Promise.all(chunks.map((chunk) => ("bytes" in chunk ? chunk : chunk[0])))),
+      );
       const put = await this.#putSuperchunk(made);
       runs = appendRun(runs, put.number, count);
       bytes += put.bytes;
@@ -446,10 +448,6 @@ export class SharedArray extends QueuedEditor {
   #note(error: unknown): void {
     this.#root.warnings.push(error instanceof Error ? error.message : String(error));
   }
-}
-
-function ready(chunk: BegunChunk): StoredChunk | Promise<StoredChunk> {
-  return "bytes" in chunk ? chunk : chunk[0];
 }
 
 /** Concatenates two lists of runs. */

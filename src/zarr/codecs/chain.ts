@@ -89,10 +89,13 @@ export function parseChain(
     const { name, configuration } = asExtension(entry, at);
     const inside = below(at, "configuration");
     const custom = customStage(name, configuration, codecs);
+    const items = { dtype: stored, byteOrder: endian };
     const filter =
-      custom === undefined
-        ? filterOf(name, configuration, { dtype: stored, byteOrder: endian }, inside)
-        : undefined;
+      custom !== undefined
+        ? undefined
+        : name.startsWith(PREFIX)
+          ? arrayFilterOf(name.slice(PREFIX.length), configuration, items, inside)
+          : numberCodec(name, configuration, items, inside);
     if (filter !== undefined) {
       if (serializer !== undefined || order !== undefined)
         throw unsupportedMember(
@@ -136,18 +139,6 @@ export function parseChain(
 /** The filters and codecs of numcodecs that can be read, for messages. */
 export const NUMCODECS =
   "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, crc32c, adler32 and fletcher32";
-
-/** An array-to-array codec that changes values, by its name in Zarr v3; undefined for another name. */
-function filterOf(
-  name: string,
-  configuration: JsonObject,
-  context: FilterContext,
-  place: FieldPlace,
-): ArrayFilter | undefined {
-  return name.startsWith(PREFIX)
-    ? arrayFilterOf(name.slice(PREFIX.length), configuration, context, place)
-    : numberCodec(name, configuration, context, place);
-}
 
 /** A codec of `number-codecs.ts`, which is loaded only where an array has one: for pages. */
 function numberCodec(

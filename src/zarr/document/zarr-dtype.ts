@@ -6,11 +6,10 @@
  * the reason, never guessed. @see FORMAT.md [FZ]
  */
 
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { formatDType } from "../../format/dtype.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { formatDType, safeText } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
-import { encodeItem, fromHalf, toHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
 
 /** How an array of a dtype is described in Zarr. */
@@ -120,9 +119,7 @@ function zeroFill(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes
 }
 
 function fillNote(stored: JsonValue, fill: Fill): string {
-  const text = (value: JsonValue): string =>
-    JSON.stringify(value, (_, each) => (typeof each === "bigint" ? String(each) : each));
-  return `the default value ${text(stored)} cannot be a fill value of this data type; the fill value is ${text(fill.json)}`;
+  return `the default value ${safeText(stored)} cannot be a fill value of this data type; the fill value is ${safeText(fill.json)}`;
 }
 
 const BYTES: JsonObject = { name: "bytes" };
@@ -303,24 +300,15 @@ function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
     case "float":
       return floatFill(dtype, scalar);
     case "bytes":
-    case "void":
-    case "unicode": {
-      const item = typeof scalar === "string" ? itemOf(dtype, scalar) : undefined;
-      if (item === undefined || dtype.kind === "unicode") return item && { json: scalar, item };
-      return { json: base64(dtype.kind === "void" ? item : item.subarray(0, String(scalar).length)), item };
+      return typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
+    case "void": {
+      const fill = typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
+      return fill && { json: base64(fill.item), item: fill.item };
     }
+    case "unicode":
+      return typeof scalar === "string" ? unicodeFill(dtype, scalar) : undefined;
     default:
       return undefined;
-  }
-}
-
-/** One item; undefined for a value that the dtype cannot hold. */
-function itemOf(dtype: DType, value: JsonValue): Uint8Array | undefined {
-  try {
-    return encodeItem(dtype, value);
-  } catch (error) {
-    if (isSuperchunkError(error, "BAD_ARGUMENT")) return undefined;
-    throw error;
   }
 }
 
@@ -334,7 +322,8 @@ function defaultFill(dtype: DType): Fill {
       return { json: [0, 0], item };
     case "datetime":
     case "timedelta":
-      return { json: NOT_A_TIME, item: encodeItem(dtype, "NaT") };
+      item[dtype.byteOrder === "big" ? 0 : 7] = 0x80;
+      return { json: NOT_A_TIME, item };
     case "bytes":
     case "unicode":
       return { json: "", item };
@@ -374,28 +363,45 @@ function boolFill(value: boolean): Fill {
 
 function integerFill(dtype: Word & { kind: "int" | "uint" }, value: JsonValue): Fill | undefined {
   const whole = typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value;
-  const item = typeof whole === "bigint" ? itemOf(dtype, whole) : undefined;
-  if (item === undefined) return undefined;
-  return { json: Number.isSafeInteger(Number(whole)) ? Number(whole) : whole, item };
+  const bits = dtype.itemSize * 8;
+  if (typeof whole !== "bigint") return undefined;
+  if ((dtype.kind === "int" ? BigInt.asIntN : BigInt.asUintN)(bits, whole) !== whole) return undefined;
+  const item = Uint8Array.from({ length: dtype.itemSize }, (_, i) =>
+    Number((whole >> BigInt(8 * i)) & 0xffn),
+  );
+  const json = Number.isSafeInteger(Number(whole)) ? Number(whole) : whole;
+  return { json, item: dtype.byteOrder === "big" ? item.reverse() : item };
 }
 
 /** Numbers that JSON spells as strings. */
 const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
 
-/** A float16 holds only numbers that it represents exactly. */
 function floatFill({ itemSize, byteOrder }: Word, value: JsonValue): Fill | undefined {
   if (typeof value !== "bigint" && typeof value !== "number" && !SPECIAL.includes(value)) return undefined;
   const number = Number(value);
   const item = new Uint8Array(itemSize);
   const [view, little] = [new DataView(item.buffer), byteOrder !== "big"];
+  const half = itemSize === 2 ? halfBits(number) : undefined;
   if (itemSize === 8) view.setFloat64(0, number, little);
   else if (itemSize === 4) view.setFloat32(0, number, little);
-  else if (itemSize === 2 && Object.is(fromHalf(toHalf(number)), number))
-    view.setUint16(0, toHalf(number), little);
-  else return undefined;
+  else if (half === undefined) return undefined;
+  else view.setUint16(0, half, little);
   // JavaScript's JSON loses the sign of minus zero, but Zarr accepts its bits in hexadecimal.
   const json = Object.is(number, -0) ? `0x80${"00".repeat(itemSize - 1)}` : number;
   return { json: Number.isFinite(number) ? json : String(number), item };
+}
+
+/** float16 bits of a value that float16 represents exactly, else undefined. */
+function halfBits(value: number): number | undefined {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  if (Number.isNaN(value)) return 0x7e00;
+  if (!Number.isFinite(value)) return sign | 0x7c00;
+  const magnitude = Math.abs(value);
+  if (magnitude === 0) return sign;
+  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude)));
+  const scaled = magnitude / 2 ** (exponent - 10);
+  if (!Number.isInteger(scaled) || scaled >= 2048 || exponent > 15) return undefined;
+  return sign | (scaled < 1024 ? scaled : ((exponent + 15) << 10) | (scaled - 1024));
 }
 
 /** A pair of numbers; a single number is the real part. */
@@ -424,6 +430,28 @@ function structFill(dtype: Extract<DType, { kind: "struct" }>, stored: JsonValue
     item.set(fill.item, offset);
   }
   return { json: Object.fromEntries(json), item };
+}
+
+function bytesFill(size: number, text: string): Fill | undefined {
+  const item = new Uint8Array(size);
+  if (text.length > size) return undefined;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code > 0xff) return undefined;
+    item[i] = code;
+  }
+  return { json: base64(item.subarray(0, text.length)), item };
+}
+
+function unicodeFill(dtype: Word, text: string): Fill | undefined {
+  const item = new Uint8Array(dtype.itemSize);
+  const points = [...text];
+  if (points.length * 4 > item.length) return undefined;
+  const view = new DataView(item.buffer);
+  points.forEach((point, i) => {
+    view.setUint32(i * 4, point.codePointAt(0) ?? 0, dtype.byteOrder !== "big");
+  });
+  return { json: text, item };
 }
 
 /** A multiple of three, so that pieces need no padding between them; they fit on the stack. */

@@ -173,12 +173,9 @@ function fillOf(kind: Kind, value: JsonValue, place: FieldPlace): Uint8Array {
   const isBase64 = isText && kind === BYTES;
   const length = isBase64 ? (letters / 4) * 3 - (/=*$/.exec(value)?.[0].length ?? 0) : letters;
   const item = parseFillValue(dtypeOf(kind, length), value, place);
-  if (endsInZero(kind, item)) throw zeroEnd(kind, "the fill value").at(place);
+  if (item.length > 0 && item.subarray(-kind.width).every((byte) => byte === 0))
+    throw zeroEnd(kind, "the fill value").at(place);
   return item;
-}
-
-function endsInZero({ width }: Kind, item: Uint8Array): boolean {
-  return item.length > 0 && item.subarray(-width).every((byte) => byte === 0);
 }
 
 function zeroEnd({ noun, codec }: Kind, what: string): SuperchunkError {
