@@ -21,6 +21,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** A selection of one of some values; `take` gets each that is chosen. */
+export function select(
+  options: readonly (readonly [value: string, label: string])[],
+  chosen: string,
+  take: (value: string) => void,
+): HTMLSelectElement {
+  const element = h(
+    "select",
+    { onchange: () => take(element.value) },
+    ...options.map(([value, label]) => h("option", { value, selected: value === chosen }, label)),
+  );
+  return element;
+}
+
 export function fact(value: string, what: string): HTMLElement {
   return h("span", {}, h("b", {}, value), ` ${what}`);
 }

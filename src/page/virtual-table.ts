@@ -266,3 +266,21 @@ export class VirtualTable {
       });
   }
 }
+
+/** A table below a line that opens it. `cellsOf` gives the cells of a row. */
+export function foldedTable(
+  summary: string,
+  { cellsOf, ...source }: Omit<TableSource, "fetch"> & { cellsOf(row: number): readonly string[] },
+  signal: AbortSignal,
+): HTMLElement {
+  const fetch: TableSource["fetch"] = async (first, end) => {
+    const rows = Array.from({ length: end - first }, (_, i) => cellsOf(first + i));
+    return source.columns.map((_, i) => rows.map((cells) => cells[i] ?? ""));
+  };
+  const details = h("details", {}, h("summary", {}, summary));
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.querySelector(".virtual") !== null) return;
+    details.append(new VirtualTable({ ...source, fetch }, 0, signal).element);
+  });
+  return details;
+}

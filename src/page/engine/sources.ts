@@ -184,11 +184,7 @@ function servedPlace(store: ReadableStore, array: string, places: string): OpenP
   const home = (key: string): string => joinKey(array, `data/${key.slice(key.indexOf("/") + 1)}`);
   return async ({ name, prefix }) => {
     if (!(await fetch(places + encodeKey(array))).ok)
-      throw new SuperchunkError(
-        "UNSAFE_PATH",
-        `superchunks of this array are in the place "${name}" (${prefix}), which this server may not read; start it with --allow "${prefix}"`,
-        { found: prefix },
-      );
+      throw elsewhere(name, prefix, "this server may not read; start it with");
     return {
       describe: (key) => store.describe(home(key)),
       get: (key, options) => store.get(home(key), options),
@@ -200,12 +196,13 @@ function servedPlace(store: ReadableStore, array: string, places: string): OpenP
 }
 
 const noPlace: OpenPlace = ({ name, prefix }) => {
-  throw new SuperchunkError(
-    "UNSAFE_PATH",
-    `superchunks of this array are in the place "${name}" (${prefix}), which a page cannot reach; use superchunk view PATH --allow "${prefix}"`,
-    { found: prefix },
-  );
+  throw elsewhere(name, prefix, "a page cannot reach; use superchunk view PATH");
 };
+
+function elsewhere(name: string, prefix: string, what: string): SuperchunkError {
+  const message = `superchunks of this array are in the place "${name}" (${prefix}), which ${what} --allow "${prefix}"`;
+  return new SuperchunkError("UNSAFE_PATH", message, { found: prefix });
+}
 
 /** Browsers do not say why they could not fetch; most often the server does not allow it. */
 function explain(error: unknown): never {

@@ -81,12 +81,8 @@ export class ChunkData {
       this.mostBytes = Math.max(this.mostBytes, cbytes);
       this.leastBytes = Math.min(this.leastBytes, cbytes);
     }
-    this.index.set(batch.index, this.count);
-    this.offset.set(batch.offset, this.count);
-    this.nbytes.set(batch.nbytes, this.count);
-    this.cbytes.set(batch.cbytes, this.count);
-    this.file.set(batch.file, this.count);
-    this.codec.set(batch.codec, this.count);
+    for (const name of ["index", "offset", "nbytes", "cbytes", "file", "codec"] as const)
+      this[name].set(batch[name], this.count);
     this.words = batch.words;
     this.count += length;
     return before !== bounds();

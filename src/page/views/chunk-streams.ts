@@ -1,10 +1,10 @@
 /** The inside of a chunk: its blocks and streams, as a drawing and as a table. Knows the facts of blocks; must not know archives. */
-import { formatBytes } from "../../bytes/arrays.ts";
+import { at, formatBytes } from "../../bytes/arrays.ts";
 import { RAMP_PIXELS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { BlockFacts } from "../engine/protocol.ts";
 import { formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
-import { VirtualTable } from "../virtual-table.ts";
+import { foldedTable } from "../virtual-table.ts";
 import { ramp } from "./view.ts";
 
 /** Approximate width of the drawing in pixels, the limits for one block, and the height of a stream. */
@@ -40,11 +40,11 @@ export function streamMap(blocks: readonly BlockFacts[], nblocks: number, signal
   const said = h("p", { class: "note", role: "status" }, describe(blocks.length, nblocks, rows));
   canvas.addEventListener("pointermove", ({ clientX, clientY }) => {
     const box = canvas.getBoundingClientRect();
-    const at = Math.floor(((clientX - box.left) / box.width) * blocks.length);
-    const block = blocks[at];
+    const index = Math.floor(((clientX - box.left) / box.width) * blocks.length);
+    const block = blocks[index];
     if (block === undefined) return;
     const stream = Math.floor(((clientY - box.top) / box.height) * Math.max(1, block.streams.length));
-    said.textContent = `block ${formatCount(at)}${streamText(block, stream)}`;
+    said.textContent = `block ${formatCount(index)}${streamText(block, stream)}`;
   });
   canvas.addEventListener("pointerleave", () => {
     said.textContent = describe(blocks.length, nblocks, rows);
@@ -87,29 +87,10 @@ function streamText(block: BlockFacts, stream: number): string {
 
 function blockTable(blocks: readonly BlockFacts[], signal: AbortSignal): HTMLElement {
   const titles = ["byte", "stored", "values", "ratio", "streams"];
-  const details = h("details", {}, h("summary", {}, "Blocks as a table"));
-  details.addEventListener("toggle", () => {
-    if (!details.open || details.querySelector(".virtual") !== null) return;
-    const table = new VirtualTable(
-      {
-        label: "Blocks",
-        rows: blocks.length,
-        columns: titles.map((title) => ({ title, isNumeric: title !== "streams" })),
-        fetch: async (first, end) => {
-          const part = blocks.slice(first, end);
-          return [
-            part.map(({ offset }) => String(offset)),
-            part.map(({ cbytes }) => String(cbytes)),
-            part.map(({ nbytes }) => String(nbytes)),
-            part.map(({ nbytes, cbytes }) => formatRatio(nbytes, cbytes)),
-            part.map(({ streams }) => streams.join(" ")),
-          ];
-        },
-      },
-      0,
-      signal,
-    );
-    details.append(table.element);
-  });
-  return details;
+  const columns = titles.map((title) => ({ title, isNumeric: title !== "streams" }));
+  const cellsOf = (block: number): string[] => {
+    const { offset, cbytes, nbytes, streams } = at(blocks, block);
+    return [String(offset), String(cbytes), String(nbytes), formatRatio(nbytes, cbytes), streams.join(" ")];
+  };
+  return foldedTable("Blocks as a table", { label: "Blocks", rows: blocks.length, columns, cellsOf }, signal);
 }

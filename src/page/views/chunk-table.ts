@@ -2,7 +2,7 @@
 import { elementsOf } from "../../bytes/arrays.ts";
 import { boxOf, type ColumnFacts } from "../engine/protocol.ts";
 import { formatCount, formatRatio } from "../text.ts";
-import { VirtualTable } from "../virtual-table.ts";
+import { foldedTable } from "../virtual-table.ts";
 import type { ChunkData } from "./chunk-data.ts";
 
 /** Indexed by the state of a chunk. */
@@ -43,7 +43,7 @@ export function chunkTable(
   choose: (chunk: number) => void,
   signal: AbortSignal,
 ): HTMLElement {
-  const textsOf = (chunk: number): string[] => {
+  const cellsOf = (chunk: number): string[] => {
     const place = placeText(column, chunk)?.replace(/^[a-z]+ /, "") ?? "";
     const slot = data.slotOf(chunk);
     const state = STATES[data.stateOf(chunk)] ?? "";
@@ -61,19 +61,9 @@ export function chunkTable(
       state,
     ];
   };
-  const table = new VirtualTable(
-    {
-      label: "Chunks",
-      rows: data.total,
-      columns: COLUMNS.map((title) => ({ title, isNumeric: NUMBERS.includes(title) })),
-      fetch: async (first, end) => {
-        const rows = Array.from({ length: end - first }, (_, i) => textsOf(first + i));
-        return COLUMNS.map((_, i) => rows.map((texts) => texts[i] ?? ""));
-      },
-      onChoose: choose,
-    },
-    0,
-    signal,
-  );
-  return table.element;
+  const columns = COLUMNS.map((title) => ({ title, isNumeric: NUMBERS.includes(title) }));
+  const source = { label: "Chunks", rows: data.total, columns, cellsOf, onChoose: choose };
+  const table = foldedTable("All chunks as a table", source, signal);
+  table.className = "chunk-table";
+  return table;
 }

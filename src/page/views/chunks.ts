@@ -2,7 +2,7 @@
 import type { VerifyReport } from "../../archive/kinds/types.ts";
 import { formatBytes } from "../../bytes/arrays.ts";
 import { cssOf, NAMED } from "../colours.ts";
-import { h } from "../dom.ts";
+import { h, select } from "../dom.ts";
 import { type ChunkDetail, MADE, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { dateText, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
@@ -28,6 +28,11 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["health", "health"],
 ];
 
+const CELLS = [
+  ["chunks", "chunks"],
+  ["files", "files"],
+] as const;
+
 export function view(shown: Shown): HTMLElement {
   return new ChunkView(shown).element;
 }
@@ -44,23 +49,12 @@ class ChunkView {
   readonly #legend: HTMLElement = h("span", { class: "legend" });
   readonly #detail: HTMLElement = h("section", { class: "detail", "aria-live": "polite" });
   readonly #health: HTMLElement = h("section", { "aria-label": "Health" });
-  readonly #table: HTMLElement = h(
-    "details",
-    { class: "chunk-table" },
-    h("summary", {}, "All chunks as a table"),
-  );
-  readonly #cells: HTMLSelectElement = h(
-    "select",
-    {
-      onchange: () => {
-        this.#shown.now.keep({ cells: this.#cells.value === "files" ? "files" : "" });
-        if (this.#cells.value === "files") this.#showFiles();
-        else this.#showChunks();
-      },
-    },
-    h("option", { value: "chunks" }, "chunks"),
-    h("option", { value: "files" }, "files"),
-  );
+  readonly #table: HTMLElement;
+  readonly #cells: HTMLSelectElement = select(CELLS, "", (cells) => {
+    this.#shown.now.keep({ cells: cells === "files" ? cells : "" });
+    if (cells === "files") this.#showFiles();
+    else this.#showChunks();
+  });
   readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
   #outcome: VerifyReport | undefined;
   /** The line about the chunk that was read. */
@@ -79,21 +73,15 @@ class ChunkView {
     });
     const wanted = COLOURINGS.find(([id]) => id === now.state.more["color"])?.[0] ?? "ratio";
     this.#map.colouring = wanted;
-    const colour = h(
-      "select",
-      {
-        onchange: () => {
-          this.#map.colouring = colour.value as Colouring;
-          now.keep({ color: colour.value });
-          void this.#readAges();
-          this.#redraw();
-        },
-      },
-      ...COLOURINGS.map(([id, label]) => h("option", { value: id, selected: id === wanted }, label)),
-    );
+    const colour = select(COLOURINGS, wanted, (color) => {
+      this.#map.colouring = color as Colouring;
+      now.keep({ color });
+      void this.#readAges();
+      this.#redraw();
+    });
     const zoom = (step: number, label: string, text: string): HTMLElement =>
       h("button", { "aria-label": label, onclick: () => (this.#files ?? this.#map).zoom(step) }, text);
-    this.#table.addEventListener("toggle", () => this.#openTable());
+    this.#table = chunkTable(this.#data, this.#column, (chunk) => void this.#read(chunk), signal);
     this.element = h(
       "div",
       { class: "view chunks" },
@@ -461,13 +449,6 @@ class ChunkView {
     const column = this.#shown.node.columns.length < 2 ? undefined : this.#column.name;
     this.#health.replaceChildren(...describeOutcome(this.#outcome, commandPath(this.#shown), column, show));
     this.element.dataset["checked"] = this.#outcome.ok ? "whole" : "damaged";
-  }
-
-  #openTable(): void {
-    if (!(this.#table as HTMLDetailsElement).open || this.#table.querySelector(".virtual") !== null) return;
-    this.#table.append(
-      chunkTable(this.#data, this.#column, (chunk) => void this.#read(chunk), this.#shown.signal),
-    );
   }
 }
 

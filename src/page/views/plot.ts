@@ -1,7 +1,7 @@
 /** The view of numbers as lines: columns against rows or time, with the least and greatest value of each run of rows; or as candles. */
 import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
-import { h, saveBlob } from "../dom.ts";
+import { h, saveBlob, select } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { dateText, formatCount, formatNumber } from "../text.ts";
 import { drawCandles, svgOf, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
@@ -77,20 +77,12 @@ class PlotView {
   #bar(names: readonly string[], hasCandles: boolean): HTMLElement {
     const { node, now } = this.#shown;
     const assets = this.#assets?.select;
-    const x = h(
-      "select",
-      {
-        onchange: () => {
-          this.#x = x.value;
-          now.keep({ x: x.value });
-          void this.#read();
-        },
-      },
-      h("option", { value: "" }, "rows"),
-      ...names.map((name) =>
-        h("option", { value: name, selected: name === this.#x }, name === "" ? "values" : name),
-      ),
-    );
+    const axes = names.map((name) => [name, name === "" ? "values" : name] as const);
+    const against = select([["", "rows"], ...axes], this.#x, (x) => {
+      this.#x = x;
+      now.keep({ x });
+      void this.#read();
+    });
     const boxes = names.map((name) => {
       const box = h("input", {
         type: "checkbox",
@@ -121,7 +113,7 @@ class PlotView {
     return h(
       "div",
       { class: "bar" },
-      ...(node.columns.length > 1 ? [h("label", {}, "Against", x)] : []),
+      ...(node.columns.length > 1 ? [h("label", {}, "Against", against)] : []),
       assets !== undefined && h("label", {}, "Asset", assets),
       candles !== undefined && h("label", {}, candles, "candles"),
       names.length > 1 && h("fieldset", {}, h("legend", { class: "hidden" }, "Columns"), ...boxes),

@@ -1,6 +1,6 @@
 /** A view: a part of the page that shows an archive or a column in one way. */
 import { RAMP_CSS } from "../colours.ts";
-import { h } from "../dom.ts";
+import { h, select } from "../dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "../engine/protocol.ts";
 import type { Now } from "../state.ts";
 import { withoutServer } from "../text.ts";
@@ -48,12 +48,9 @@ export function quote(word: string): string {
 /** A selection of a table's columns, if there are several. */
 export function columnChoice({ node, now }: Shown, chosen: ColumnFacts): HTMLElement | false {
   if (node.columns.length < 2) return false;
-  const select = h(
-    "select",
-    { onchange: () => now.go({ ...now.state, column: select.value, more: {} }) },
-    ...node.columns.map(({ name }) => h("option", { value: name, selected: name === chosen.name }, name)),
-  );
-  return h("label", {}, "Column", select);
+  const names = node.columns.map(({ name }) => [name, name] as const);
+  const go = (column: string): void => now.go({ ...now.state, column, more: {} });
+  return h("label", {}, "Column", select(names, chosen.name, go));
 }
 
 /** Sliders for the leading dimensions of an array of more than two. */
