@@ -85,6 +85,19 @@ export function countLeading(count: number, holds: (index: number) => boolean): 
   return low;
 }
 
+/** The parts into which multiples of `step` cut the range `[first, end)`. */
+export function* stepsOf(
+  first: number,
+  end: number,
+  step: number,
+): Generator<readonly [from: number, to: number]> {
+  for (let from = first; from < end; ) {
+    const to = Math.min(end, (Math.floor(from / step) + 1) * step);
+    yield [from, to];
+    from = to;
+  }
+}
+
 /** Throws `BAD_ARGUMENT` for anything but bytes: elements of other types would be cut to their last byte. Returns them. */
 export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
   if (bytes?.BYTES_PER_ELEMENT === 1) return bytes;

@@ -250,8 +250,14 @@ export interface ConversionPlan {
   readonly nbytes: number;
 }
 
+/** How a failure is reported. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
 /** Plan of one source, or the reason why it has none. */
-export interface PlanEntry {
+export interface PlanEntry extends Partial<Failure> {
   readonly path: string;
   /** Path below the destination. */
   readonly node: string;
@@ -259,14 +265,6 @@ export interface PlanEntry {
   readonly plan?: ConversionPlan;
   /** On the first entry: the groups above the destination that will be created, if there are any. */
   readonly missingGroups?: readonly string[];
-  readonly code?: ErrorCode;
-  readonly message?: string;
-}
-
-/** How a failure is reported. */
-export interface Failure {
-  readonly code: ErrorCode;
-  readonly message: string;
 }
 
 /** A node that was left out of a conversion. */
@@ -278,15 +276,13 @@ export interface NodeFailure extends Failure {
 }
 
 /** Outcome of one source. */
-export interface ConvertEntry {
+export interface ConvertEntry extends Partial<Failure> {
   /** Name of the source in messages. */
   readonly path: string;
   /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
   /** `kept`: an earlier run had converted it; with `verifyOnly`, it is equal to its source. */
   readonly status: "converted" | "kept" | "failed";
-  readonly code?: ErrorCode;
-  readonly message?: string;
   readonly result?: SourceResult;
 }
 

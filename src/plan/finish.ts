@@ -11,8 +11,8 @@ import {
 } from "../convert/pipeline.ts";
 import { hiddenKey, publishDirectly } from "../convert/run/conversion-store.ts";
 import { removeLeftoversOf } from "../convert/run/destination.ts";
-import { Outcomes } from "../convert/run/outcomes.ts";
-import { deleteAt, failuresOf, restreamedIn, runSource } from "../convert/run/run-source.ts";
+import { convertedOf, Outcomes } from "../convert/run/outcomes.ts";
+import { deleteAt, restreamedIn, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -334,10 +334,7 @@ class Finish {
         bytesWritten: outcome.result.bytesWritten + sums.bytes,
         notes: [...outcome.result.notes, ...sums.notes],
       };
-      const failures = failuresOf(outcome.failed);
-      const described = [...run.described(new Set(failures.map((each) => each.node)))];
-      const done = { result, failures, described, nodes: described.length };
-      this.#outcomes.addConverted(index, { path, node }, done);
+      this.#outcomes.addConverted(index, { path, node }, convertedOf(run, { ...outcome, result }));
     } catch (error) {
       this.#signal?.throwIfAborted();
       const mayPass = isSuperchunkError(error) && MAY_PASS.has(error.code);

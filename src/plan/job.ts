@@ -97,15 +97,13 @@ export async function planShared(
     const [done, total] = [planned.length, items.length];
     options.onProgress?.({ done, total, label: each.path, unit: "archives" });
   }
-  const plan = {
-    format: "superchunk-plan" as const,
-    version: 1 as const,
-    ...facts,
-    options: packed,
-    isTree,
-    isInGroup: destination.isInGroup === true,
-    sources: planned,
-  };
+  const isInGroup = destination.isInGroup === true;
+  return namedPlan({ ...facts, options: packed, isTree, isInGroup, sources: planned });
+}
+
+/** A plan with the digest that names it. */
+export async function namedPlan(content: Omit<SharedPlan, "format" | "version" | "id">): Promise<SharedPlan> {
+  const plan = { format: "superchunk-plan" as const, version: 1 as const, ...content };
   return { ...plan, id: await digestOfPlan(plan) };
 }
 

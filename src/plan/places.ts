@@ -16,7 +16,7 @@ import { open, type Readable } from "../open/open.ts";
 import { joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { assertOutputFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
+import { assertOutputFree, namedPlan, type SharedPlanFacts } from "./job.ts";
 import { type Peeked, peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
@@ -85,17 +85,7 @@ export async function planPlaces(
         field: "src",
       });
   }
-  const plan = {
-    format: "superchunk-plan" as const,
-    version: 1 as const,
-    command,
-    ...facts,
-    options,
-    isTree: true,
-    isInGroup: false,
-    sources,
-  };
-  return { ...plan, id: await digestOfPlan(plan) };
+  return namedPlan({ command, ...facts, options, isTree: true, isInGroup: false, sources });
 }
 
 /** Every archive at or below a place, and every Zarr array. */

@@ -17,7 +17,8 @@ import {
   type ObjectPublisher,
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
-import { failuresOf, runSource } from "../convert/run/run-source.ts";
+import { convertedOf } from "../convert/run/outcomes.ts";
+import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
@@ -347,16 +348,15 @@ export class Share {
     };
     try {
       const settings = { keep: "nothing" as const, discard, undoes, signal, onProgress: () => undefined };
-      const { result, failed } = await runSource(run, context, settings);
-      const left = failuresOf(failed);
-      const described = [...run.described(new Set(failed.map((each) => each.path)))];
+      const outcome = await runSource(run, context, settings);
+      const { result, failures: left, nodes, described } = convertedOf(run, outcome);
       const isFew = plan.isTree && plan.sources.length <= MOST_CONSOLIDATED;
       const damage = this.#job.damageOf(source);
       return {
         objects,
         result,
         left,
-        nodes: described.length,
+        nodes,
         ...(isFew ? { described } : {}),
         ...(damage.length === 0 ? {} : { damage }),
       };

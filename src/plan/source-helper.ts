@@ -3,7 +3,8 @@
 import type { ConvertOptions, Destination, Target } from "../convert/pipeline.ts";
 import { BatchPublisher } from "../convert/run/conversion-store.ts";
 import type { HandedOutcome, HandedSource, Helper } from "../convert/run/helpers.ts";
-import { failuresOf, placeAt, planItem, runMember } from "../convert/run/run-source.ts";
+import { convertedOf } from "../convert/run/outcomes.ts";
+import { placeAt, planItem, runMember } from "../convert/run/run-source.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, packError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -68,7 +69,7 @@ export class SourceHelper implements Helper {
       const { run, fingerprint } = await planItem(item, place, target, options);
       if (run.plan.nbytes > LARGE) return {};
       const context = { target, store: this.#store, options, publisher: this.#batch };
-      const { result, failed } = await runMember(run, context, {
+      const outcome = await runMember(run, context, {
         key: place.key,
         batch: this.#batch,
         signal,
@@ -76,11 +77,9 @@ export class SourceHelper implements Helper {
         before: isResumed ? (begun === fingerprint ? "ours" : "other") : "nothing",
         onProgress: () => undefined,
       });
-      const described = [...run.described(new Set(failed.map(({ path }) => path)))];
-      const texts = described.map(([path, document]) => [path, stringifyJson(document)] as const);
-      const failures = failuresOf(failed);
-      const nodes = described.length;
-      return { fingerprint, done: { result, failures, nodes, described: describes ? texts : [] } };
+      const done = convertedOf(run, outcome);
+      const texts = done.described.map(([path, document]) => [path, stringifyJson(document)] as const);
+      return { fingerprint, done: { ...done, described: describes ? texts : [] } };
     } catch (error) {
       signal.throwIfAborted();
       if (!isSuperchunkError(error)) throw error;

@@ -193,6 +193,11 @@ export function refuseColumns(
   throw noColumns(source, why);
 }
 
+/** A note on one node of several. */
+export function noteOn(node: string, note: string): string {
+  return node === "" ? note : `${node}: ${note}`;
+}
+
 /** True for a struct with a field that is a sub-array, at any depth. */
 export function hasSubArrays(dtype: DType): boolean {
   return (
@@ -235,7 +240,7 @@ async function addArray(
   if (field === undefined && options.portable !== true && hasSubArrays(dtype)) {
     const { FIELDS_APART, fieldsIn } = await loadFields();
     const fields = fieldsIn(dtype, { offset: 0, shape: [], strides: [], fillValue });
-    found.notes.push(place.node === "" ? FIELDS_APART : `${place.node}: ${FIELDS_APART}`);
+    found.notes.push(noteOn(place.node, FIELDS_APART));
     await addFields(found, place, source, fields, options);
     return;
   }

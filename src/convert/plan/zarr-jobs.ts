@@ -40,7 +40,14 @@ import {
   storedNames,
 } from "../sources/source-array.ts";
 import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
-import { addGroup, hasSubArrays, type JobOptions, loadFields, type MadeGroups } from "./conversion-jobs.ts";
+import {
+  addGroup,
+  hasSubArrays,
+  type JobOptions,
+  loadFields,
+  type MadeGroups,
+  noteOn,
+} from "./conversion-jobs.ts";
 
 type ZarrPlanOptions = Pick<ConvertOptions, "dimensionNames" | "recode" | "signal"> &
   Pick<JobOptions, "isMember"> & {
@@ -174,10 +181,6 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
 /** Said of a group with an image. */
 const MOVED =
   'its OME-NGFF metadata of version 0.4 are in the attribute "ome", as those of version 0.5, which Zarr v3 has';
-
-function noteOn(path: string, note: string): string {
-  return path === "" ? note : `${path}: ${note}`;
-}
 
 /** The arrays with names for all dimensions. Columns of a table share their rows. */
 function nameArrays(
@@ -333,7 +336,8 @@ function planV3(
             configuration: { order: [...order, ...itemShape.map((_, d) => model.shape.length + d)] },
           },
         ];
-  const zstd = zstdFor(variable === undefined ? type : { ...type, itemSize: 1 });
+  const typesize = typesizeOf(variable === undefined ? type : { ...type, itemSize: 1 });
+  const zstd = bloscCodec({ cname: "zstd", clevel: 5, shuffle: "shuffle", typesize });
   const stages = codecs ?? (nameless === undefined ? own.map((stage) => stageFor(stage, type)) : [zstd]);
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
   // In these versions, shards are never nested.
@@ -394,10 +398,6 @@ function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recod
 function stageFor({ v3 = {} }: Stage, type: ZarrType): JsonObject {
   if (type.transform === undefined || v3["name"] !== "blosc") return v3;
   return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(type) } };
-}
-
-function zstdFor(type: ZarrType): JsonObject {
-  return bloscCodec({ cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(type) });
 }
 
 /** The fill value as v3 spells it, proven to be the same item. Throws `UNSUPPORTED` if there is none. */

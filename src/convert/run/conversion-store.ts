@@ -77,6 +77,13 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     return info;
   };
 
+  /** Reads and changes what is held back, or has another name, where it is. */
+  const redirect = ({ method, key, args }: StoreCall, proceed: () => unknown): unknown => {
+    if (documents.has(key)) return applyTo(held, method, args);
+    const place = hidden.get(key);
+    return place === undefined ? proceed() : applyTo(inner, method, [place, ...args.slice(1)]);
+  };
+
   const call = async (
     { method, key, args }: StoreCall,
     proceed: () => Promise<unknown>,
@@ -108,21 +115,12 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
       };
       return keys.some((each) => documents.has(each)) ? Promise.all(keys.map(one)) : proceed();
     }
-    if (documents.has(key)) return applyTo(held, method, args);
-    const place = hidden.get(key);
-    return place === undefined ? proceed() : applyTo(inner, method, [place, ...args.slice(1)]);
+    return redirect({ method, key, args }, proceed);
   };
 
   const store = interceptStore(inner, {
     onCall: <T>(each: StoreCall, proceed: () => Promise<T>) => call(each, proceed) as Promise<T>,
-    onSync: (each, proceed) => {
-      const { method, key, args } = each;
-      if (documents.has(key)) return applyTo(held, method, args) as ReturnType<typeof proceed>;
-      const place = hidden.get(key);
-      return place === undefined
-        ? proceed()
-        : (applyTo(inner, method, [place, ...args.slice(1)]) as ReturnType<typeof proceed>);
-    },
+    onSync: (each, proceed) => redirect(each, proceed) as ReturnType<typeof proceed>,
   });
 
   async function* list(folder: string, listing?: StoreOptions): AsyncGenerator<ListEntry> {

@@ -33,10 +33,9 @@ import {
   parseDescribed,
   type SharedSources,
 } from "./helpers.ts";
-import { ConversionProgress, Outcomes } from "./outcomes.ts";
+import { ConversionProgress, convertedOf, Outcomes } from "./outcomes.ts";
 import {
   deleteAt,
-  failuresOf,
   type PlannedSource,
   placeAt,
   planItem,
@@ -351,14 +350,13 @@ export class Conversion {
       const { run, fingerprint } = planned;
       if (record.isDone(node, fingerprint, path)) this.#outcomes.add(index, { path, node, status: "kept" });
       else {
-        const { result, failed } = isHierarchy
+        const outcome = isHierarchy
           ? await this.#convertInHierarchy(prepared, planned, record, signal)
           : await this.#convertBeside(prepared, run, record, signal);
         if (!isHierarchy) record.finish(node, fingerprint);
-        const failures = failuresOf(failed);
+        const done = convertedOf(run, outcome);
         const isListed = isHierarchy && this.#sources.isTree;
-        const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
-        this.#outcomes.addConverted(index, item, { result, failures, described, nodes: described.length });
+        this.#outcomes.addConverted(index, item, isListed ? done : { ...done, described: [], nodes: 0 });
       }
     } catch (failure) {
       this.#fail(index, item, failure);

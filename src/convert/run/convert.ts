@@ -182,7 +182,12 @@ async function compareArrays(
   for (const array of run.arrays) {
     const { node, path, root } = array;
     try {
-      if (!(await isTaken(store, root))) throw notConverted(store.describe(root));
+      if (!(await isTaken(store, root)))
+        throw new SuperchunkError(
+          "NOT_FOUND",
+          "nothing is there: the source was not converted to this place",
+          { path: store.describe(root) },
+        );
       await array.compare(store, signal);
       arrays += array.arrays;
       nbytes += array.nbytes;
@@ -195,12 +200,6 @@ async function compareArrays(
   }
   await run.assertUnchanged?.();
   return { failed, arrays, nbytes };
-}
-
-function notConverted(path: string): SuperchunkError {
-  return new SuperchunkError("NOT_FOUND", "nothing is there: the source was not converted to this place", {
-    path,
-  });
 }
 
 function placesOf(source: ConvertSource): readonly SourceLocation[] {
@@ -248,53 +247,49 @@ async function findSources(
   target: Target,
   options: ConvertOptions,
 ): Promise<SourceList> {
-  const { signal } = options;
-  const nothing = (path: string): SuperchunkError =>
-    new SuperchunkError(
-      "NOT_FOUND",
-      target.isHierarchy
-        ? "the folder holds no archive"
-        : "found neither an archive nor a Zarr array to convert",
-      { path, field: "src" },
-    );
-  if (isList(source)) return oneSource({ kind: "joined", archives: source }, source.map(describe).join(", "));
+  if (isList(source)) return findSources({ kind: "joined", archives: source }, target, options);
+  const listOf = async (items: AsyncIterable<SourceItem>, name: string): Promise<SourceList> => {
+    const nothing = target.isHierarchy
+      ? "the folder holds no archive"
+      : "found neither an archive nor a Zarr array to convert";
+    const missing = new SuperchunkError("NOT_FOUND", nothing, { path: name, field: "src" });
+    const found = await collectSources(items, missing);
+    return { items: found, names: [name], isTree: found.length > 1 || found[0]?.node !== "" };
+  };
   if ("items" in source) {
-    const items = await collectSources(source.items, nothing(source.names[0] ?? ""));
-    return { items, names: source.names, isTree: true };
+    const found = await listOf(source.items, source.names[0] ?? "");
+    return { ...found, names: source.names, isTree: true };
   }
   if ("kind" in source && source.kind === "joined")
     return oneSource(source, source.archives.map(describe).join(", "));
   const name = describe(source);
+  const { signal, onProgress, columns } = options;
   if (!("kind" in source)) {
-    if (await isArchive(source.store, source.path, { signal }))
-      return findSources(await open(source.store, source.path, openOptions(options)), target, options);
+    const { store, path } = source;
+    if (await isArchive(store, path, { signal }))
+      return findSources(await open(store, path, openOptions(options)), target, options);
     const onFound = (total: number, label: string): void =>
-      options.onProgress?.({ done: 0, total, label, unit: "archives", isOpen: true });
+      onProgress?.({ done: 0, total, label, unit: "archives", isOpen: true });
     const opening = { ...openOptions(options), onFound };
     const found = target.isHierarchy
       ? findNodes(source, opening)
-      : findColumns(source, { ...opening, columns: options.columns });
-    const items = await collectSources(found, nothing(name));
-    const [only] = items;
-    const isOne = items.length === 1 && only?.node === "";
-    return { items, names: [name], isTree: !isOne };
+      : findColumns(source, { ...opening, columns });
+    return listOf(found, name);
   }
-  if (target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup))
-    refuseLayout(options);
-  if (!target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup)) {
+  if (source instanceof ZarrArray || source instanceof ZarrGroup) {
     const { store, path } = source;
-    const items = await collectSources(
-      zarrItems({ store, path, node: "", columns: options.columns }, async () => source),
-      nothing(name),
-    );
-    return { items, names: [name], isTree: !(items.length === 1 && items[0]?.node === "") };
+    if (!target.isHierarchy)
+      return listOf(
+        zarrItems({ store, path, node: "", columns }, async () => source),
+        name,
+      );
+    refuseLayout(options);
+    return oneSource(source, name);
   }
-  if ("dialect" in source && !(source instanceof ZarrArray || source instanceof ZarrGroup)) {
-    const notes = source.kind === "bytes" ? [] : await notesOnArchive(source, signal);
-    const item = archiveItem(source.store, source.path, "", async () => source, notes);
-    return { items: [item], names: [name], isTree: false };
-  }
-  return oneSource(source, name);
+  if (!("dialect" in source)) return oneSource(source, name);
+  const notes = source.kind === "bytes" ? [] : await notesOnArchive(source, signal);
+  const item = archiveItem(source.store, source.path, "", async () => source, notes);
+  return { items: [item], names: [name], isTree: false };
 }
 
 function openOptions({ signal, damaged, onDamage, openPlace }: ConvertOptions): OpenOptions {

@@ -7,7 +7,8 @@
 import type { PackedError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
-import type { FoundAt, NodeFailure, SourceItem, SourceResult } from "../pipeline.ts";
+import type { FoundAt, SourceItem } from "../pipeline.ts";
+import type { Converted } from "./outcomes.ts";
 
 /** Sources handed to a helper at a time. */
 export const HANDED = 16;
@@ -22,12 +23,9 @@ export interface HandedSource {
 /** The outcome of a source; empty if it is left to the caller. */
 export interface HandedOutcome {
   readonly fingerprint?: string;
-  readonly done?: {
-    readonly result: SourceResult;
-    readonly failures: readonly NodeFailure[];
+  readonly done?: Omit<Converted, "described"> & {
     /** Its documents for the root document, as JSON; empty if they were not requested. */
     readonly described: readonly (readonly [path: string, document: string])[];
-    readonly nodes: number;
   };
   readonly error?: PackedError;
 }

@@ -16,8 +16,9 @@ import type {
   NodeFailure,
   SourceItem,
   SourceResult,
+  SourceRun,
 } from "../pipeline.ts";
-import { restreamedIn } from "./run-source.ts";
+import { failuresOf, restreamedIn, type SourceOutcome } from "./run-source.ts";
 
 /** The sources that are counted. */
 interface Sources {
@@ -86,6 +87,13 @@ export interface Converted {
   /** Its documents for the root document, and their number. */
   readonly described: readonly (readonly [path: string, document: JsonObject])[];
   readonly nodes: number;
+}
+
+/** Describes what became of a source that was run. */
+export function convertedOf(run: SourceRun, { result, failed }: SourceOutcome): Converted {
+  const failures = failuresOf(failed);
+  const described = [...run.described(new Set(failed.map(({ path }) => path)))];
+  return { result, failures, described, nodes: described.length };
 }
 
 /** What has become of the sources of a conversion, each with its number, in any order. */

@@ -274,17 +274,8 @@ async function repairObjects(archive: ArrayArchive, options: RepairOptions): Pro
   const holes = errors.flatMap(({ code, message, path: file = "", offset, chunk }): Hole[] => {
     if (chunk === undefined) return [];
     const reason = message.replace(`${file}: chunk ${chunk}: `, "");
-    return [
-      {
-        chunk,
-        from: chunk,
-        to: chunk + 1,
-        path: file,
-        code,
-        reason,
-        ...(offset === undefined ? {} : { offset }),
-      },
-    ];
+    const hole = { chunk, from: chunk, to: chunk + 1, path: file, code, reason };
+    return [offset === undefined ? hole : { ...hole, offset }];
   });
   const rows = archive.shape[0] ?? 0;
   const problems = errors.filter(({ chunk }) => chunk === undefined).map(({ message }) => message);

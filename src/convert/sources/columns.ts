@@ -7,7 +7,7 @@
  */
 
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { defined, elementsOf, isEqual } from "../../bytes/arrays.ts";
+import { defined, elementsOf, isEqual, stepsOf } from "../../bytes/arrays.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -45,20 +45,20 @@ export interface Column {
   readonly order: "C" | "F";
   readonly nbytes: number;
   readonly attrs: JsonObject;
-  readonly fillValue: JsonValue | undefined;
+  readonly fillValue?: JsonValue | undefined;
   /** True if `fillValue` lacks some bits of the source's: a NaN with a payload or a sign. */
-  readonly isFillInexact: boolean;
+  readonly isFillInexact?: boolean;
   /** Undefined if no chunk can be copied. */
-  readonly chunks: OfferedChunks | undefined;
+  readonly chunks?: OfferedChunks | undefined;
   /** The archive whose chunks hold the values, if there is one. */
-  readonly archive: ChunkedArchive | undefined;
+  readonly archive?: ChunkedArchive | undefined;
   /** The stored Blosc chunks, if they hold rows in order: for archives, also of unequal lengths. */
-  readonly stored: StoredChunks | undefined;
+  readonly stored?: StoredChunks | undefined;
   /** Rows of `stored` before the first one; default 0. */
   readonly skip?: number;
-  readonly zarr: ZarrArray | undefined;
+  readonly zarr?: ZarrArray | undefined;
   /** Why no chunk can be copied; undefined if chunks can be. */
-  readonly whyRecoded: string | undefined;
+  readonly whyRecoded?: string | undefined;
   readonly settings: ColumnSettings;
   /** Name in messages. */
   readonly path: string;
@@ -105,11 +105,7 @@ async function* rowsBetween(
 ): AsyncGenerator<Uint8Array> {
   const length = rowsOfChunk(column) ?? 1;
   const step = Math.max(1, Math.floor(SPAN_BYTES / (length * rowBytesOf(column)))) * length;
-  for (let row = first; row < end; ) {
-    const next = Math.min(end, (Math.floor(row / step) + 1) * step);
-    yield column.rows(row, next, signal);
-    row = next;
-  }
+  for (const [from, to] of stepsOf(first, end, step)) yield column.rows(from, to, signal);
 }
 
 /** Rows that are stored, and read, together; undefined if reading some rows costs about as much as reading all. */
@@ -141,7 +137,8 @@ const UNEQUAL = "its chunks are of unequal lengths";
 /** Describes an array or a column. Reads its first header. */
 export async function describeColumn(name: string, source: ColumnArray): Promise<Column> {
   const archive = hasEncodedChunks(source) && source.columnNames.length === 0 ? source : undefined;
-  const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
+  const zarr = source instanceof ZarrArray ? source : undefined;
+  const found = zarr === undefined ? "its fields are stored apart" : copyableChunks(zarr);
   const ofZarr = typeof found === "string" ? undefined : found;
   const chunks = archive === undefined ? ofZarr : chunksOfArchive(archive, archive.chunkLength);
   const whyNot = chunks === undefined && typeof found === "string" ? found : undefined;
@@ -151,18 +148,18 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     shape: source.shape,
     order: archive?.order ?? "C",
     nbytes: source.nbytes,
-    attrs: source instanceof ZarrArray ? withoutMeaning(source.attrs, name) : source.attrs,
-    fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
-    isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
+    attrs: zarr === undefined ? source.attrs : withoutMeaning(zarr.attrs, name),
+    fillValue: zarr === undefined ? source.fillValue : storedDefault(zarr),
+    isFillInexact: zarr !== undefined && !isDefaultExact(zarr),
     chunks,
     archive,
     stored: archive ?? chunks?.stored,
-    zarr: source instanceof ZarrArray ? source : undefined,
+    zarr,
     whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
     settings:
-      source instanceof ZarrArray
-        ? { ...compressionOf(bloscSettingsOf(source)), typesize: zarrTypesize(source.dtype) }
-        : ((await archive?.summary()) ?? {}),
+      zarr === undefined
+        ? ((await archive?.summary()) ?? {})
+        : { ...compressionOf(bloscSettingsOf(zarr)), typesize: zarrTypesize(zarr.dtype) },
     path: source.store.describe(source.path),
     stream: (options) => source.streamBytes(options),
     rows: (start, stop, signal) => source.getBytes([{ start, stop, step: 1 }], { signal }),
@@ -203,11 +200,8 @@ export async function describeBytes(
     order: "C",
     nbytes: archive.nbytes,
     attrs: archive.attrs,
-    fillValue: undefined,
-    isFillInexact: false,
     archive,
     stored: archive,
-    zarr: undefined,
     path,
     chunks: chunksOfArchive(archive, archive.chunkBytes / rowBytes),
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,

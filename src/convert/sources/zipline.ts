@@ -15,7 +15,7 @@ interface TableMeaning {
   readonly columns: Readonly<Record<string, JsonObject>>;
 }
 
-const PRICES: readonly string[] = ["open", "high", "low", "close"];
+export const PRICES: readonly string[] = ["open", "high", "low", "close"];
 /** The meaning of columns of zipline's daily bars: the day in seconds, and the asset's number. */
 const DAILY = {
   day: { standard_name: "time", units: "seconds since 1970-01-01", calendar: "proleptic_gregorian" },

@@ -1,5 +1,6 @@
 /** Arrow IPC files (Feather 2): one for each table, or for an array by itself, with a record batch for each run of chunks. */
 import { ArrowWriter, type BatchColumn } from "../../arrow/record-batch.ts";
+import { stepsOf } from "../../bytes/arrays.ts";
 import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
 import {
   metadataOf,
@@ -51,9 +52,7 @@ async function* fileBytes(
   const nodes = columns.flatMap(({ schema }) => schema.nodes);
   const writer = new ArrowWriter(nodes, "file", metadata);
   yield writer.start();
-  const step = batchRows(columns);
-  for (let first = 0; first < rows; first += step) {
-    const end = Math.min(rows, first + step);
+  for (const [first, end] of stepsOf(0, rows, batchRows(columns))) {
     const batch: BatchColumn[] = [];
     for (const { column, schema, rowBytes } of columns) {
       const bytes = await column.rows(first, end, context.signal);

@@ -203,8 +203,7 @@ async function piecesOf(
     const bytes = holdsBytes === true && isPlain ? source : undefined;
     return [{ key: own, columns: [await describeBytes(source, options)], bytes }];
   }
-  const table =
-    source.kind === "table" ? source : holdsTables && hasColumns(source) ? tableOf(source) : undefined;
+  const table = source.kind === "table" ? source : holdsTables ? tableIn(source) : undefined;
   if (holdsTables && ending !== undefined && "shape" in source && source.shape.length === 0)
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -245,9 +244,12 @@ export async function pieceOf(
   return piece;
 }
 
-/** True for rows whose fields are stored apart: a table in all but name. */
-function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is ArrayArchive {
-  return "columnNames" in source && source.columnNames.length > 0 && source.shape.length === 1;
+/** Rows whose fields are stored apart, which are a table in all but name. */
+function tableIn(source: ArrayArchive | ColumnArray | ZarrArray): ColumnTable | undefined {
+  if (!("columnNames" in source) || source.columnNames.length === 0 || source.shape.length !== 1)
+    return undefined;
+  const { store, path, attrs, columnNames: names } = source;
+  return { kind: "table", store, path, attrs, names, column: (name) => source.column(name) };
 }
 
 /** The dtype of an array; of structs, whose fields become columns, with the requested fields alone. */
@@ -257,11 +259,6 @@ function chosenFields(array: ArrayArchive | ColumnArray, { columns }: ConvertOpt
   const own = dtype.fields.map(({ name }) => name);
   const names = chooseColumns(array, own, columns);
   return { ...dtype, fields: dtype.fields.filter(({ name }) => names.includes(name)) };
-}
-
-function tableOf(array: ArrayArchive): ColumnTable {
-  const { store, path, attrs, columnNames } = array;
-  return { kind: "table", store, path, attrs, names: columnNames, column: (name) => array.column(name) };
 }
 
 function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {
@@ -361,7 +358,8 @@ async function claim(
   { overwrite, resume }: ConvertOptions,
 ): Promise<readonly string[]> {
   if (ending !== undefined) {
-    const folder = folderOf(pieces, key, ending);
+    const isFolder = (path: string): boolean => pieces.some((each) => each.key.startsWith(`${path}/`));
+    const folder = [key, `${key}${ending}`].find(isFolder);
     if (folder === undefined) return [];
     if (!(await isTaken(store, folder))) return [folder];
     // Readers would take parts of an earlier result for parts of this one.
@@ -388,11 +386,6 @@ async function claim(
       isArchive ? "overwrite" : undefined,
     );
   return [await emptyDestination(store, key)];
-}
-
-/** The folder of a source's files. */
-function folderOf(pieces: readonly Piece[], key: string, ending: string): string | undefined {
-  return [key, `${key}${ending}`].find((folder) => pieces.some((each) => each.key.startsWith(`${folder}/`)));
 }
 
 /** Counts columns once, however many pieces they are cut into. */

@@ -5,7 +5,7 @@
  * Chooses for each block; must not know how a file is assembled.
  */
 
-import { at, Room } from "../../bytes/arrays.ts";
+import { at, Room, stepsOf } from "../../bytes/arrays.ts";
 import type { DecodeLease } from "../../codec/decode/lease.ts";
 import { decodeHeader, decodeSync, leaseDecoder, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
@@ -82,7 +82,8 @@ export async function* pagesOf(
 ): AsyncGenerator<LeafPage> {
   if (first >= end) return;
   if (file.stored === undefined) {
-    for (const [from, to] of readingSteps(file, first, end)) {
+    // Whole chunks at a time if there are any.
+    for (const [from, to] of stepsOf(first, end, readingStep(file))) {
       yield* encodedPages(file, await file.column.rows(from, to, context.signal), context);
       context.counts.recoded += countChunks(file, from, to);
     }
@@ -258,16 +259,6 @@ export function beginsAfresh(file: FileColumn, row: number): boolean {
   const first = (row + (column.skip ?? 0)) * rowBytes;
   const [chunk] = chunksOfRows(stored, first, first + 1);
   return startOf(stored, chunk) === first;
-}
-
-/** Runs of rows read at a time: whole chunks if there are any. */
-function* readingSteps(file: FileColumn, first: number, end: number): Generator<readonly [number, number]> {
-  const step = readingStep(file);
-  for (let from = first; from < end; ) {
-    const to = Math.min(end, (Math.floor(from / step) + 1) * step);
-    yield [from, to];
-    from = to;
-  }
 }
 
 /** How many chunks count for some rows: in proportion to the rows, so that the counts of all rows add up to the number of chunks. */

@@ -6,7 +6,7 @@
  */
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
-import { at, joinBytes } from "../../bytes/arrays.ts";
+import { at, defined, joinBytes, stepsOf } from "../../bytes/arrays.ts";
 import { badArgument } from "../../errors.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile } from "../../parquet/file.ts";
@@ -42,14 +42,12 @@ export const PARQUET: ColumnFormat = {
   format: "parquet",
   ending: ".parquet",
   holdsTables: true,
-  settings: (options) => ({
-    statistics: options.parquet?.statistics ?? true,
-    compatible: options.parquet?.compatible ?? false,
-    ...(options.parquet?.rowGroupRows === undefined ? {} : { rowGroupRows: options.parquet.rowGroupRows }),
-    ...(options.parquet?.partition === undefined ? {} : { partition: options.parquet.partition }),
-    ...(options.parquet?.partition === "rows" ? { shardSize: options.shardSize ?? null } : {}),
-    ...typeSettings(options),
-  }),
+  settings(options) {
+    const { statistics = true, compatible = false, rowGroupRows, partition } = options.parquet ?? {};
+    const sized = partition === "rows" ? { shardSize: options.shardSize ?? null } : {};
+    const own = { statistics, compatible, ...defined({ rowGroupRows, partition }), ...sized };
+    return { ...own, ...typeSettings(options) };
+  },
   whyRecoded: () => undefined,
   async arrange(piece, options) {
     const whole = await withMinutes(piece, options);
@@ -257,13 +255,12 @@ export async function* settled(
 }
 
 /** Groups of about a million rows, or as many as the options say, which end where the longest chunks do. */
-export function* rowGroups(
+export function rowGroups(
   columns: readonly FileColumn[],
   rows: number,
   options: ConvertOptions,
-): Generator<readonly [number, number]> {
-  const { groupRows: step } = groupSizes(columns, options);
-  for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
+): Iterable<readonly [number, number]> {
+  return stepsOf(0, rows, groupSizes(columns, options).groupRows);
 }
 
 /** Rows of the longest chunks and of row groups, which are whole such chunks. @throws BAD_ARGUMENT if the option is not a count */

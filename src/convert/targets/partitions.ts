@@ -4,7 +4,7 @@
  *
  * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, stepsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { toValues } from "../../values/values.ts";
@@ -117,8 +117,7 @@ function columnOf(column: Column, runs: Runs): Column {
     rows: (start, stop, signal) => gather({ column, runs, ends, rowBytes }, [start, stop], signal),
     async *stream({ signal } = {}) {
       const step = Math.max(1, Math.floor(SPAN_BYTES / rowBytes));
-      for (let start = 0; start < rows; start += step)
-        yield own.rows(start, Math.min(rows, start + step), signal);
+      for (const [start, end] of stepsOf(0, rows, step)) yield own.rows(start, end, signal);
     },
   };
   return {

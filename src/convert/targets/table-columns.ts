@@ -3,7 +3,7 @@
  *
  * Knows sources, and dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
  */
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, stepsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -13,7 +13,7 @@ import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "
 import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
-import { findMinuteBars } from "../sources/zipline.ts";
+import { findMinuteBars, PRICES } from "../sources/zipline.ts";
 import type { Piece } from "./column-target.ts";
 
 /** Units of a price of 1 in daily bars. */
@@ -96,25 +96,15 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
     nbytes: rows * 8,
     order: "C",
     attrs: {},
-    fillValue: undefined,
-    isFillInexact: false,
     settings: {},
-    chunks: undefined,
-    archive: undefined,
-    stored: undefined,
-    zarr: undefined,
-    whyRecoded: undefined,
     path: table.store.describe(table.path),
     async *stream() {
-      for (let first = 0; first < rows; first += MINUTE_ROWS)
-        yield minutes(first, Math.min(rows, first + MINUTE_ROWS));
+      for (const [first, end] of stepsOf(0, rows, MINUTE_ROWS)) yield minutes(first, end);
     },
     rows: async (start, stop) => minutes(start, stop),
   };
   return { ...piece, columns: [axis, ...columns], priceScale: ratio };
 }
-
-const PRICES: readonly string[] = ["open", "high", "low", "close"];
 
 /**
  * How many units a price of 1 is; undefined for tables that are not zipline's: its daily bars have the attributes that it uses to find

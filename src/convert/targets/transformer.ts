@@ -10,7 +10,6 @@ import { decode, encode } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import type { JsonValue } from "../../format/types.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import {
@@ -84,20 +83,12 @@ async function planHierarchy(
       refusal ??= error;
     }
   }
-  const group: readonly Document[] =
-    archive.kind !== "table"
-      ? []
-      : [
-          {
-            key: joinKey(base, documentKey(inHierarchy, "group")),
-            bytes: encodeTransformerJson({
-              attributes: keepFloats(
-                { ...archive.attrs, column_order: jobs.map(({ name }) => name) },
-                archive.attrs,
-              ),
-            }),
-          },
-        ];
+  const named = { ...archive.attrs, column_order: jobs.map(({ name }) => name) };
+  const document = {
+    key: joinKey(base, documentKey(inHierarchy, "group")),
+    bytes: encodeTransformerJson({ attributes: keepFloats(named, archive.attrs) }),
+  };
+  const group: readonly Document[] = archive.kind === "table" ? [document] : [];
   return {
     plan: {
       source: path,
@@ -275,13 +266,10 @@ async function claim(
   return [];
 }
 
-function describe(archive: ArrayArchive | BytesArchive): {
-  shape: readonly number[];
-  dataType: string;
-  rows: number;
-  itemSize: number;
-  fillValue: JsonValue;
-} {
+function describe(
+  archive: ArrayArchive | BytesArchive,
+): Required<Pick<TransformerSpecification, "shape" | "dataType" | "fillValue">> &
+  Record<"rows" | "itemSize", number> {
   if (archive.chunkStarts !== undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -313,13 +301,8 @@ function describe(archive: ArrayArchive | BytesArchive): {
     dataType: type,
     rows: Math.max(1, chunkLength), // 0 for an empty array
     itemSize: dtype.itemSize,
-    fillValue: zeroOf(dtype.kind),
+    fillValue: dtype.kind === "bool" ? false : ["bytes", "unicode"].includes(dtype.kind) ? "" : 0,
   };
-}
-
-function zeroOf(kind: string): JsonValue {
-  if (kind === "bool") return false;
-  return kind === "bytes" || kind === "unicode" ? "" : 0;
 }
 
 async function pad(chunk: Uint8Array, nbytes: number, typesize: number): Promise<Uint8Array> {

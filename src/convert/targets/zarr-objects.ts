@@ -30,6 +30,7 @@ import {
 import { listStoredChunks, storedPositions } from "../../zarr/read/stored-chunks.ts";
 import { onlyChunk } from "../../zarr/read/verify.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
+import { noteOn } from "../plan/conversion-jobs.ts";
 import { notesOnArray, type Recoding, storedCodecs, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
 import { compareZarr } from "../run/compare.ts";
 
@@ -43,7 +44,6 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
   const { path, node: array, document, recoding, nbytes, itemShape } = job;
   const own = joinKey(prefix, path);
   const key = joinKey(own, DOCUMENT);
-  const notes = notesOnArray(array);
   const write = objectWriter(job, own);
   // Objects of one array count alike, also short ones at its end.
   const share = Math.floor(nbytes / Math.max(1, countPositions(array.model.axes)));
@@ -52,7 +52,7 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
     path: array.store.describe(array.path),
     arrays: 1,
     nbytes,
-    notes: path === "" ? notes : notes.map((note) => `${path}: ${note}`),
+    notes: notesOnArray(array).map((note) => noteOn(path, note)),
     root: own,
     keepsTasks: true,
     async *tasks(signal) {

@@ -39,6 +39,7 @@ import {
 import {
   type ConversionJobs,
   type JobOptions,
+  noteOn,
   planJobs,
   type RefusedArray,
 } from "../plan/conversion-jobs.ts";
@@ -63,7 +64,7 @@ export const ZARR: Target = {
 };
 
 async function planArchive(
-  source: OpenedSource,
+  source: Exclude<OpenedSource, ZarrArray | ZarrGroup>,
   { key, isMember }: TargetPlace,
   options: ConvertOptions,
 ): Promise<SourceRun> {
@@ -83,10 +84,9 @@ async function planArchive(
   };
 }
 
-function jobsOf(source: OpenedSource, options: JobOptions): Promise<ConversionJobs> {
+function jobsOf(source: Parameters<typeof planArchive>[0], options: JobOptions): Promise<ConversionJobs> {
   if (source.kind === "joined") return planJoined(source.archives, options);
-  if ("dialect" in source && !(source instanceof ZarrArray || source instanceof ZarrGroup))
-    return planJobs(source, options);
+  if ("dialect" in source) return planJobs(source, options);
   throw new SuperchunkError("BAD_ARGUMENT", "columns without an archive or a Zarr node cannot become Zarr", {
     path: "store" in source ? source.store.describe(source.path) : "",
     field: "source",
@@ -167,7 +167,7 @@ function shardRun(job: ArrayJob, prefix: string): ArrayRun {
     path: archive.store.describe(archive.path),
     arrays: 1,
     nbytes: nbytesOf(job),
-    notes: job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`)),
+    notes: job.notes.map((note) => noteOn(job.node, note)),
     root: joinKey(prefix, job.node),
     keepsTasks: true,
     *tasks() {

@@ -5,7 +5,7 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { addTo, at, isShape, keepLast } from "../../bytes/arrays.ts";
+import { addTo, at, elementsOf, isShape, keepLast } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -228,7 +228,8 @@ function parquetIndex(
 function* filesOf(metadata: Members, prefix: string, recordSize: number): Generator<string> {
   for (const [name, array] of Object.entries(metadata)) {
     if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
-    const rows = rowsIn(array) ?? 0;
+    // One row for each chunk.
+    const rows = elementsOf(gridOf(array) ?? [0]);
     const node = name.slice(0, -".zarray".length);
     for (let number = 0; number * recordSize < rows; number++)
       yield joinKey(prefix, `${node}refs.${number}.parq`);
@@ -239,11 +240,6 @@ function* filesOf(metadata: Members, prefix: string, recordSize: number): Genera
 function gridOf({ shape, chunks }: Members): readonly number[] | undefined {
   if (!isShape(shape) || !isShape(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
-}
-
-/** Rows in the files of an array: one for each chunk. */
-function rowsIn(array: Members): number | undefined {
-  return gridOf(array)?.reduce((rows, n) => rows * n, 1);
 }
 
 /** Row of a chunk in the files of its array; undefined if the name is not a chunk of it. */

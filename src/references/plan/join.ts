@@ -278,17 +278,15 @@ function joinedArray(
     async *recheck() {
       for (const part of parts) yield* part.recheck();
     },
-    chunksOf: (before) => grownChunks(before, document, count, chunkRows(document)),
+    chunksOf(before) {
+      const { name } = document["chunk_grid"] as { readonly name: string };
+      return grownChunks(before, document, count, name === "regular" ? chunkShapeOf(document)[0] : undefined);
+    },
     async firstInObject(cell) {
       const { part, start } = partOf(cell);
       return start + (await part.firstInObject(cell - start));
     },
   };
-}
-
-function chunkRows(document: JsonObject): number | undefined {
-  const grid = document["chunk_grid"] as { readonly name: string };
-  return grid.name === "regular" ? chunkShapeOf(document)[0] : undefined;
 }
 
 // References to linked archives: one for each data file, which is a whole shard of a Zarr array.

@@ -10,7 +10,7 @@ import { at } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import type { LayoutOptions } from "../../convert/pipeline.ts";
 import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";
-import { assertConvertible, type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
+import { assertConvertible, noteOn, planJobs } from "../../convert/plan/conversion-jobs.ts";
 import { cellItems, cellPosition, fullCellItems } from "../../convert/plan/grid.ts";
 import { tooFewChunks } from "../../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../../convert/sources/source-array.ts";
@@ -369,7 +369,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
     node,
     groups: new Map([...jobs.groups].map(([path, document]) => [joinKey(node, path), document])),
     arrays,
-    notes: notesOf(jobs),
+    notes: [...jobs.notes, ...jobs.arrays.flatMap((job) => job.notes.map((note) => noteOn(job.node, note)))],
   };
 }
 
@@ -406,11 +406,4 @@ function hasShortChunk({ layout, source }: ArrayJob): boolean {
   const { cells, reversed } = layout;
   if (reversed && source.shape.length > 1) return false;
   return cellItems(cells, cells.count - 1) !== fullCellItems(cells);
-}
-
-function notesOf({ notes, arrays }: ConversionJobs): string[] {
-  return [
-    ...notes,
-    ...arrays.flatMap((job) => job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`))),
-  ];
 }

@@ -4,8 +4,8 @@
  * Knows this order; must not know the forms in which references are written.
  */
 
-import { failureOf } from "../../convert/pipeline.ts";
-import { type ErrorCode, SuperchunkError } from "../../errors.ts";
+import { failureOf, type NodeFailure } from "../../convert/pipeline.ts";
+import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { foldersAbove } from "../../zarr/document/node-names.ts";
@@ -21,13 +21,7 @@ export type ReferenceItem =
   | ({ readonly kind: "object" } & GuardedObject);
 
 /** An archive that is not in the result. */
-export interface FailedArchive {
-  /** Name in messages. */
-  readonly path: string;
-  readonly node: string;
-  readonly code: ErrorCode;
-  readonly message: string;
-}
+export type FailedArchive = NodeFailure;
 
 /** Options for joining archives into one stream. */
 export interface StreamSettings {
