@@ -116,27 +116,20 @@ async function clearEnded(queue: Queue<QueueJob, JobOutcome>, id: string): Promi
 }
 
 async function retryDead(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<number> {
-  let retried = 0;
-  for await (const job of deadOf(queue, id)) {
-    await job.retry("failed", { resetAttemptsMade: true });
-    retried++;
-  }
-  return retried;
+  const dead = await deadOf(queue, id);
+  for (const job of dead) await job.retry("failed", { resetAttemptsMade: true });
+  return dead.length;
 }
 
 /** The jobs of a plan that have failed as often as they may. */
-async function* deadOf(
-  queue: Queue<QueueJob, JobOutcome>,
-  id: string,
-): AsyncGenerator<Job<QueueJob, JobOutcome>> {
+async function deadOf(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<Job<QueueJob, JobOutcome>[]> {
   const found: Job<QueueJob, JobOutcome>[] = [];
   for (let first = 0; ; first += JOBS_AT_ONCE) {
     const lot = await queue.getFailed(first, first + JOBS_AT_ONCE - 1);
     // A job may be removed while its list is read.
     found.push(...lot.filter((job) => job?.id?.startsWith(`${id}-`) === true));
-    if (lot.length < JOBS_AT_ONCE) break;
+    if (lot.length < JOBS_AT_ONCE) return found;
   }
-  yield* found;
 }
 
 // The progress of a plan in a queue: waiting and running jobs, and dead letters.
@@ -175,9 +168,7 @@ export function queueStatus(id: string, options: QueueOptions): Promise<QueueSta
     const gate: Job | undefined = await queue.getJob(gateIdOf(id));
     const isClosed = (await gate?.getState()) === "delayed";
     const { unprocessed = 0 } = (await finish?.getDependenciesCount({ unprocessed: true })) ?? {};
-    const dead: DeadLetter[] = [];
-    for await (const { data, attemptsMade: attempts, failedReason: reason } of deadOf(queue, id))
-      dead.push({ ...(data.unit === undefined ? {} : { task: data.unit }), attempts, reason });
+    const dead = await deadOf(queue, id);
     return {
       finish: (await finish?.getState()) ?? "absent",
       left: Math.max(0, unprocessed - (gate === undefined ? 0 : 1)),
@@ -185,7 +176,9 @@ export function queueStatus(id: string, options: QueueOptions): Promise<QueueSta
       active,
       delayed: delayed - (isClosed ? 1 : 0),
       workers: await queue.getWorkersCount(),
-      dead,
+      dead: dead.map(({ data: { unit }, attemptsMade: attempts, failedReason: reason }) => {
+        return { ...(unit === undefined ? {} : { task: unit }), attempts, reason };
+      }),
     };
   });
 }

@@ -113,12 +113,10 @@ export async function work(options: WorkOptions): Promise<Worked> {
     isLost = true;
     onLost?.(textOf(error));
   });
-  worker.on("ready", () => {
-    isLost = false;
-  });
-  worker.on("active", () => {
-    isLost = false;
-  });
+  for (const event of ["ready", "active"] as const)
+    worker.on(event, () => {
+      isLost = false;
+    });
   try {
     await stopped([stop.signal, ...(signal === undefined ? [] : [signal])], options);
   } finally {

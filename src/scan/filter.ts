@@ -34,18 +34,7 @@ export interface FilterCondition {
 /** Conditions by column name, one or several. All must hold. */
 export type ScanFilter = Readonly<Record<string, FilterCondition | readonly FilterCondition[]>>;
 
-const OPERATORS: ReadonlySet<string> = new Set([
-  "gt",
-  "gte",
-  "lt",
-  "lte",
-  "eq",
-  "ne",
-  "in",
-  "nin",
-  "between",
-  "null",
-]);
+const OPERATORS: readonly string[] = "gt gte lt lte eq ne in nin between null".split(" ");
 
 export interface FilteredColumn {
   readonly name: string;
@@ -69,11 +58,11 @@ export function compileCondition(
   const names = Object.keys(condition).filter(
     (name) => condition[name as keyof FilterCondition] !== undefined,
   );
-  const unknown = names.find((name) => !OPERATORS.has(name));
+  const unknown = names.find((name) => !OPERATORS.includes(name));
   if (unknown !== undefined)
-    throw badFilter(column, `has "${unknown}"`, unknown, `one of ${[...OPERATORS].join(", ")}`);
+    throw badFilter(column, `has "${unknown}"`, unknown, `one of ${OPERATORS.join(", ")}`);
   if (names.length === 0)
-    throw badFilter(column, "compares nothing", condition, `one of ${[...OPERATORS].join(", ")}`);
+    throw badFilter(column, "compares nothing", condition, `one of ${OPERATORS.join(", ")}`);
   const value = (name: string, given: unknown): Comparable => comparableOf(column, domain, name, given);
   const list = (name: "in" | "nin"): Comparable[] | undefined => {
     const given: unknown = condition[name];

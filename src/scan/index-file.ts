@@ -3,7 +3,7 @@
  *
  * Knows the file; must not know how bounds are found or used. @see FORMAT.md [FI]
  */
-import { at, hex32 } from "../bytes/arrays.ts";
+import { at, hex32, joinBytes } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
 import { INDEX_NAME } from "../format/naming.ts";
@@ -129,13 +129,9 @@ function parseColumn(value: unknown, path: string): readonly [name: string, colu
   const whole = stored as StoredColumn;
   const cells = new Map<number, KnownCell>();
   whole.cell.forEach((cell, i) => {
-    const [object, offset, rows, nulls] = [
-      at(whole.object, i),
-      at(whole.offset, i),
-      at(whole.rows, i),
-      at(whole.nulls, i),
-    ];
-    const isCount = [cell, object, offset, rows, nulls].every((n) => Number.isSafeInteger(n) && n >= 0);
+    const counts = [whole.object, whole.offset, whole.rows, whole.nulls].map((list) => at(list, i));
+    const [object = 0, offset = 0, rows = 0, nulls = 0] = counts;
+    const isCount = [cell, ...counts].every((n) => Number.isSafeInteger(n) && n >= 0);
     const pair = isCount ? whole.objects[object] : undefined;
     if (pair === undefined || nulls > rows || cells.has(cell))
       throw badIndex(path, `contradicts itself for chunk ${String(cell)} of ${where}`, "cell");
@@ -172,11 +168,7 @@ export async function encodeIndex(columns: ReadonlyMap<string, IndexedColumn>): 
   const stored = [...columns].map(([name, { state, cells }]) => storedColumn(name, state, cells));
   const body = new TextEncoder().encode(`${JSON.stringify({ columns: stored })}\n`);
   const sum = hex32(await crc32c(body));
-  const line = new TextEncoder().encode(`superchunk-index ${VERSION} ${sum}\n`);
-  const bytes = new Uint8Array(line.length + body.length);
-  bytes.set(line);
-  bytes.set(body, line.length);
-  return bytes;
+  return joinBytes([new TextEncoder().encode(`superchunk-index ${VERSION} ${sum}\n`), body]);
 }
 
 function storedColumn(name: string, state: string, cells: ReadonlyMap<number, KnownCell>): StoredColumn {

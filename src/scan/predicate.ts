@@ -239,14 +239,13 @@ function boundsOfNumbers(
       if (value > greatest) greatest = value;
     }
   }
-  const isBounded = nulls < values.length;
-  return {
-    rows: values.length,
-    nulls,
-    least: isBounded ? least : undefined,
-    greatest: isBounded ? greatest : undefined,
-    isOpen: false,
-  };
+  return closed(values.length, nulls, least, greatest);
+}
+
+/** Bounds of values of which all but the nulls were compared. */
+function closed(rows: number, nulls: number, least: Comparable, greatest: Comparable): Bounds {
+  const bounds = nulls < rows ? { least, greatest } : { least: undefined, greatest: undefined };
+  return { rows, nulls, ...bounds, isOpen: false };
 }
 
 function boundsOfLongs(values: BigInt64Array | BigUint64Array, domain: Domain): Bounds {
@@ -270,12 +269,5 @@ function boundsOfLongs(values: BigInt64Array | BigUint64Array, domain: Domain): 
     const value = (BigInt((high ^ sign) >>> 0) << 32n) | BigInt(low);
     return isSigned ? BigInt.asIntN(64, value) : value;
   };
-  const isBounded = nulls < values.length;
-  return {
-    rows: values.length,
-    nulls,
-    least: isBounded ? join(leastHigh, leastLow) : undefined,
-    greatest: isBounded ? join(greatestHigh, greatestLow) : undefined,
-    isOpen: false,
-  };
+  return closed(values.length, nulls, join(leastHigh, leastLow), join(greatestHigh, greatestLow));
 }

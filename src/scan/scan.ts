@@ -5,7 +5,7 @@
  * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, stepsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
 import { checkOptions } from "../store/check-options.ts";
@@ -347,12 +347,7 @@ function gcd(a: number, b: number): number {
 
 /** The rows that may match, cut at window ends. */
 function* windowsOf({ spans, step }: Scan): Generator<Window> {
-  for (const { from, to } of spans)
-    for (let start = from; start < to; ) {
-      const end = Math.min(to, (Math.floor(start / step) + 1) * step);
-      yield { from: start, to: end };
-      start = end;
-    }
+  for (const span of spans) for (const [from, to] of stepsOf(span.from, span.to, step)) yield { from, to };
 }
 
 /** Matching rows of a window, counted from its first, and their values by column. */
