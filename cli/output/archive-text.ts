@@ -48,7 +48,7 @@ function sizeText({ nbytes, columns }: ArchiveFacts): string {
   return others === 0 ? text : `${text} without ${formatPlural(others, "array")} of variable length`;
 }
 
-/** The lines of `info PATH` for a damaged file whose header is intact. A member of it is -1 if it does not say. */
+/** The lines of `info PATH` for a damaged file whose header is intact. A count of -1 in it means that it is not stored. */
 export function damagedLines(path: string, error: SuperchunkError): string[] {
   const said = Object.entries(error.details.header ?? {}).filter(([, value]) => value !== -1);
   const rows = said.map(([name, value]) => [

@@ -1,6 +1,6 @@
 /**
- * Columns of C2 tables that are not a frame as it lies [BS-05]: those of a table with deleted rows, and text of any length, which becomes
- * text of one length. Their chunks are made from the rows.
+ * Columns of C2 tables whose stored frame cannot be shown unchanged [BS-05]: those of a table with deleted rows, and text of any length,
+ * which becomes text of one length. Their chunks are made from the rows.
  *
  * Loaded for such columns only. Knows the values of columns; must not know names in a store.
  */
@@ -25,7 +25,7 @@ export interface Member {
   readonly dtype?: DType;
   /** Number of rows, if the frame has room for more. */
   readonly rows?: number;
-  /** Makes a store from frames, if the member is not a frame as it lies. */
+  /** Makes a store from frames, if the stored frame cannot be shown unchanged. */
   readonly make?: () => Promise<Blosc2Store>;
   /** What else its values come from: the text of its offsets, or the member that holds it. */
   readonly from?: readonly Member[];

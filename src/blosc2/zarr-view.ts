@@ -397,7 +397,7 @@ export class Blosc2Store implements ReadableStore {
 }
 
 /**
- * The data type that Zarr has for items as they lie, with a fill value of zero bytes, because blocks of zeros are left out: that of dates
+ * The data type that Zarr has for items as stored, with a fill value of zero bytes, because blocks of zeros are left out: that of dates
  * would be NaT. Undefined where Zarr has none. Throws `UNSUPPORTED` for items of no bytes.
  */
 function exactType(dtype: DType, path: string): ZarrType | undefined {

@@ -18,7 +18,7 @@ export type Hdf5Chunks = ReadonlyMap<string, Hdf5Chunk>;
 
 /** Most chunks of a dataset: their places are kept in memory. */
 const MAX_CHUNKS = 20_000_000;
-/** Parts of an index that are read one by one; then the whole index is, which costs less than many more parts. */
+/** Most parts of an index to read one by one. Reading the whole index then costs less than more parts. */
 const PARTS = 32;
 /** Elements of a block that are read for one of them. */
 const NEAR = 64;
@@ -38,7 +38,7 @@ interface Walk {
   readonly chunks: Map<string, Hdf5Chunk>;
   /** The place of the only chunk that is wanted: a key in trees, a chunk number elsewhere. Undefined for all chunks. */
   readonly wanted: Place | undefined;
-  /** The walk found all chunks from `low` on, and before `high`: what is beside the wanted chunk was not read. */
+  /** The walk found all chunks from `low` on and before `high`. Other parts of the index were not read. */
   low?: Place | undefined;
   high?: Place | undefined;
   /** True if the wanted chunk would be in none of two neighbouring nodes. */

@@ -306,7 +306,7 @@ function localPath(location: string): string {
   return resolve(givenPath(location));
 }
 
-/** What stands before `://` of an address, in lower case; undefined for a path. Throws `BAD_ARGUMENT` for an empty one. */
+/** The scheme before `://` of an address, in lower case; undefined for a path. Throws `BAD_ARGUMENT` for an empty one. */
 function schemeOf(location: string): string | undefined {
   refuseEmptyPath(location);
   return /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();

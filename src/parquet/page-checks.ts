@@ -111,7 +111,7 @@ export class PageChecks {
   }
 }
 
-/** Undefined if parsing fails: whoever reads the page reports it. */
+/** Undefined if parsing fails: the reader of the page reports it. */
 export function attempt<T>(parse: () => T): T | undefined {
   try {
     return parse();

@@ -80,7 +80,7 @@ export function guardWrites(store: WritableStore, { record, isDocument, replaces
     if (others.has(method)) await record()?.assertOurs(true);
     if (method !== "put" && method !== "delete") return proceed();
     const isNew = isData && replaces() === "nothing";
-    // Its version first: whoever takes the place over after the look at the record also changes the object, so the condition fails.
+    // Its version first: a process that takes the place over after the record was read also changes the object, so the condition fails.
     const ifVersion = isNew ? undefined : (await store.stat(key))?.version;
     await record()?.assertOurs(!isNew);
     if (method === "delete") {

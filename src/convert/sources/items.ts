@@ -27,7 +27,7 @@ import {
 import { chooseColumns, isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
 import { withoutMeaning } from "./zipline.ts";
 
-/** Is told of everything that a search looks at, with the number of sources found so far. */
+/** Called for everything that a search looks at, with the number of sources found so far. */
 interface Watched {
   readonly onFound?: ((found: number, path: string) => void) | undefined;
 }
@@ -223,7 +223,7 @@ export async function* zarrItems(
       ? [`${store.describe(path)}: attributes of the group are not carried over: a folder has none`]
       : []),
   ];
-  // Indexes come first, so that there is an item after them with a note on them.
+  // Indexes come first, because the note on them goes to the next item.
   const isIndex = (name: string): number => Number(name.startsWith("_i_"));
   for (const name of [...(await group.members())].sort((a, b) => isIndex(b) - isIndex(a))) {
     const member = { ...at, path: joinKey(path, name), node: joinKey(node, name) };

@@ -359,7 +359,7 @@ export function moveNgff(
       name === SERIES_GROUP && above.includes("bioformats2raw.layout") && isList(attrs["series"], isText),
   };
   if (!Object.values(isOwn).includes(true)) return undefined;
-  // What is there and in another form belongs to an older version, or to another program.
+  // An attribute in another form belongs to an older version, or to another program.
   if (Object.entries(isOwn).some(([each, isValid]) => attrs[each] !== undefined && !isValid))
     return undefined;
   const names = Object.keys(attrs).filter((each) => NAMES.test(each));
@@ -399,7 +399,7 @@ function hasPath(value: JsonValue): boolean {
   return isObject(value) && isText(value["path"]);
 }
 
-/** True for an object of version 0.4, which may leave out that it is. */
+/** True for an object of version 0.4, in which `version` is optional. */
 function isVersioned(value: JsonValue | undefined): value is JsonObject {
   return isObject(value) && ["0.4", undefined].includes(value["version"] as string | undefined);
 }

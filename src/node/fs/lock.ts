@@ -225,8 +225,8 @@ export async function removeUnlessHeld(path: string): Promise<void> {
 }
 
 /**
- * Removes an abandoned lock with this text. Only the process that a file with a name from the text names may do that: another that had
- * read the same text, and comes later, would remove the lock of the next holder. `lock` is the lock that all is about.
+ * Removes an abandoned lock with this text, or an abandoned right to do that. The right is a file whose name is made from the text, and
+ * which names its holder. Without it, a process that read the same text but acts later would remove the lock of the next holder.
  */
 async function takeAway(path: string, text: string, lock: string): Promise<void> {
   const mark = createHash("sha256").update(text).digest("hex").slice(0, 16);
@@ -244,7 +244,7 @@ async function takeAway(path: string, text: string, lock: string): Promise<void>
   }
 }
 
-/** Moves the lock away. If the holder of a lock that is broken has released it meanwhile, and another has taken its place, puts that back. */
+/** Moves the lock away. If it was released meanwhile, and this is the lock of the next holder, puts that back. */
 async function moveAway(path: string, text: string, lock: string): Promise<void> {
   const aside = join(dirname(lock), temporaryName(basename(lock)));
   try {

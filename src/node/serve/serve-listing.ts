@@ -44,7 +44,7 @@ export function listingPage(nodes: readonly ServedNode[], url: string): string {
 <p${self?.error === undefined ? "" : ' class="e"'}>${self === undefined ? "" : escapeHtml(describe(self, below.length))}</p>
 <pre><code>${escapeHtml(snippet(self, url))}</code></pre>
 ${below.length === 0 ? "" : table(below, path)}
-<footer>Zarr v3, as it lies in the archive: <a href="zarr.json">zarr.json</a></footer>
+<footer>Zarr v3, with the chunks as stored in the archive: <a href="zarr.json">zarr.json</a></footer>
 </html>
 `;
 }

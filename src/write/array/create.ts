@@ -412,7 +412,7 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   for (const name of await namesIn(store, meta, "object"))
     if (name.startsWith(JOURNAL_PREFIX)) superfluous.push({ store, key: joinKey(meta, name) });
   if (superfluous.length === 0) return [];
-  // A writer that is wrongly believed dead must not commit any longer what is removed now.
+  // A writer that is wrongly believed dead must not commit what is removed now.
   await writer.recommit({ writers: kept });
   for (const each of superfluous) await each.store.delete(each.key);
   await store.sync?.([writer.root.key("meta/sizes")]);
