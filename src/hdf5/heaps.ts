@@ -78,6 +78,24 @@ const MAX_KEPT = 64;
 /** Global heaps that were read, by address. */
 export type KeptHeaps = Map<number, ReadonlyMap<number, Uint8Array>>;
 
+/** Reads with few requests the global heaps that items of `step` bytes refer to at these places; of many, as much as is kept. */
+export async function prepareHeaps(
+  file: Hdf5File,
+  items: Fields,
+  step: number,
+  places: readonly number[],
+): Promise<void> {
+  const found = new Set<number>();
+  for (let item = 0; item < items.length; item += step)
+    for (const place of places) {
+      items.at = item + place;
+      const length = items.uint32("length of a value");
+      const address = items.address("heap of a value");
+      if (address !== undefined && length > 0) found.add(address);
+    }
+  await file.prepare([...found]);
+}
+
 /**
  * The bytes of a value of variable length, from the item that refers to it. `size`: bytes of one of the value's parts. Throws the codes
  * of damage.

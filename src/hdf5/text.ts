@@ -12,7 +12,7 @@ import { putRow } from "../values/item-bytes.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import { type Hdf5Type, paddedBytes, partsOf, trimSpaces } from "./datatype.ts";
 import { decodeUtf8, Fields, type Hdf5File } from "./file.ts";
-import { type KeptHeaps, readHeapValue } from "./heaps.ts";
+import { type KeptHeaps, prepareHeaps, readHeapValue } from "./heaps.ts";
 
 /** Bytes of a chunk that is made, and of stored items that are read at a time to find the longest text. */
 const PIECE = 1 << 20;
@@ -58,11 +58,13 @@ export async function textArray(
   const longest = parts.map(() => 1);
   const isText = parts.map(() => true);
   let textBytes = 0;
+  const open = parts.filter(({ numpy }) => numpy === undefined).map(({ offset }) => offset);
   const [own = 1] = stored.chunkShape;
   const step = own * Math.max(1, Math.floor(STEP / Math.max(1, own * perRow * type.size)));
-  for (let start = 0; start < rows && perRow > 0; start += step) {
+  for (let start = 0; start < rows && perRow > 0 && open.length > 0; start += step) {
     const fields = fieldsOf(await read(start, Math.min(rows, start + step)));
     const kept: KeptHeaps = new Map();
+    if (textBytes <= CHECKED) await prepareHeaps(file, fields, type.size, open);
     for (const [p, part] of parts.entries())
       for (let item = part.offset; part.numpy === undefined && item < fields.length; item += type.size) {
         fields.at = item;
@@ -101,6 +103,7 @@ export async function textArray(
       const out = new Uint8Array(length * perRow * itemsize);
       const view = new DataView(out.buffer);
       const kept: KeptHeaps = new Map();
+      await prepareHeaps(file, fields, type.size, open);
       for (let item = 0; item * type.size < bytes.length; item++)
         for (const [p, part] of parts.entries()) {
           fields.at = item * type.size + part.offset;

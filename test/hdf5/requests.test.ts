@@ -21,6 +21,7 @@ const NAMES = [
   "many-pytables.h5",
   "chunks-earliest.h5",
   "chunks-latest.h5",
+  "many-texts.h5",
 ];
 const images = new Map(
   NAMES.map((name) => {
@@ -104,6 +105,28 @@ test.each(NAMES.slice(0, 4))("each name of %s leads to its dataset, alone and am
   for (const absent of ["", "d", "d0500x", "zz", "d%31", "group/price", "g1/zz"])
     await expect(open(store, `${name}/${absent || "0"}`)).rejects.toMatchObject({ code: "NOT_FOUND" });
 });
+
+test.each([
+  ["line", 3, 6],
+  ["chunks", 6, 4],
+])(
+  "text of variable length, wherever its heaps lie, is measured and read with few requests: %s",
+  async (name, most, more) => {
+    takeCosts();
+    const array = await openArray(`${server.url}/many-texts.h5/${name}`);
+    const opened = takeCosts();
+    expect(opened.requests, opened.log).toBeLessThanOrEqual(most);
+    const { data } = await array.get();
+    const read = takeCosts();
+    expect(read.requests, read.log).toBeLessThanOrEqual(more);
+    const text = (i: number): string =>
+      String(i % 1000)
+        .padStart(3, "0")
+        .repeat(i % 16);
+    expect(Array.from(data as Iterable<string>)).toEqual(Array.from({ length: 12_000 }, (_, i) => text(i)));
+    await array.close();
+  },
+);
 
 test("over S3 it takes no more requests than over HTTP", async () => {
   const s3 = await startS3();
