@@ -3,6 +3,7 @@ import Papa from "papaparse";
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, TimeUnit } from "../format/types.ts";
+import { ATTOSECONDS } from "../values/item-bytes.ts";
 import { BOOL, numberOf, sizedType, type TableColumn, textLength, timeOf, zoneNotes } from "./column-type.ts";
 import type { TableFile, TableOptions, TableRows } from "./table-file.ts";
 
@@ -307,6 +308,41 @@ function countOf(text: string, { unit, scale }: Extract<DType, { readonly unit: 
     : BigInt(time) * BigInt(1e6 / length) + BigInt(rest);
 }
 
+/** Units by their names. */
+const SPANS: ReadonlyMap<string, TimeUnit> = new Map([
+  ...([
+    ["year", "Y"],
+    ["month", "M"],
+    ["week", "W"],
+    ["day", "D"],
+    ["hour", "h"],
+    ["minute", "m"],
+  ] as const),
+  ...([
+    ["second", "s"],
+    ["millisecond", "ms"],
+    ["microsecond", "us"],
+    ["nanosecond", "ns"],
+  ] as const),
+  ...([
+    ["picosecond", "ps"],
+    ["femtosecond", "fs"],
+    ["attosecond", "as"],
+    ["generic time unit", "generic"],
+  ] as const),
+]);
+
+/** The count of a span as cat prints it, such as `5 milliseconds`; undefined for other text, and where the unit is too coarse. */
+function spanOf(text: string, { unit, scale }: Extract<DType, { readonly unit: TimeUnit }>): unknown {
+  const [, digits = "0", name = ""] = /^([+-]?\d+) ([a-z ]+?)s?$/.exec(text) ?? [];
+  const own = SPANS.get(name);
+  const [from, to] =
+    own === undefined || own === unit ? [own && 1n, 1n] : [ATTOSECONDS[own], ATTOSECONDS[unit]];
+  if (from === undefined || to === undefined) return undefined;
+  const [time, length] = [BigInt(digits) * from, to * BigInt(scale)];
+  return time % length === 0n ? time / length : undefined;
+}
+
 function lookAt(look: Look, text: string, record: number, lineOf: Records["lineOf"]): void {
   if (text === "") {
     look.hasNone = true;
@@ -384,6 +420,8 @@ function parsedOf(text: string, dtype: DType): unknown {
       return TRUTH.test(text) ? text.toLowerCase() === "true" : text;
     case "datetime":
       return countOf(text, dtype) ?? text.replace(" ", "T").replace(/Z$/, "");
+    case "timedelta":
+      return spanOf(text, dtype) ?? text;
     default:
       return text;
   }

@@ -553,6 +553,36 @@ test.each(["odd.parquet", "odd.feather"])(
   },
 );
 
+test("durations of CSV as cat prints them are appended, in other units if these are exact", async () => {
+  const folder = temporaryFolder();
+  const [path, csv] = [join(folder, "a"), join(folder, "a.csv")];
+  const units = { ms: "<m8[ms]", s3: "<m8[3s]", y: "<m8[Y]", any: "<m8" };
+  const dtype = JSON.stringify(Object.entries(units));
+  writeFileSync(
+    csv,
+    "ms,s3,y,any\n-5 milliseconds,6 seconds,1 years,3 generic time units\n2 minutes,1 hour,NaT,NaT\n,,,\n",
+  );
+  expect((await runCli(["create", path, "--from", csv, "--dtype", dtype])).code).toBe(0);
+  writeFileSync(csv, (await runCli(["cat", path, "--format", "csv"])).out);
+  expect((await runCli(["append", path, csv])).code).toBe(0);
+  const nat = -(2n ** 63n);
+  const rows = { ms: [-5n, 120_000n, nat], s3: [2n, 1200n, nat], y: [1n, nat, nat], any: [3n, nat, nat] };
+  for (const [name, counts] of Object.entries(rows))
+    expect(await columnOf(path, name), name).toEqual([...counts, ...counts]);
+  for (const [wrong, why] of [
+    ["5 seconds,NaT", 2],
+    ["5 lightyears,NaT", 2],
+  ] as const) {
+    writeFileSync(csv, `s3,y\n${wrong}\n`);
+    const narrow = JSON.stringify([
+      ["s3", "<m8[3s]"],
+      ["y", "<m8[Y]"],
+    ]);
+    const { code, err } = await runCli(["create", `${path}2`, "--from", csv, "--dtype", narrow]);
+    expect([wrong, code], err).toEqual([wrong, why]);
+  }
+});
+
 test("a file named .tsv has tabs between values, which may have commas", async () => {
   const folder = temporaryFolder();
   const [from, path] = [join(folder, "a.tsv"), join(folder, "a")];
