@@ -4,7 +4,7 @@ import { decodeRangeSync } from "../codec/decode/decode.ts";
 import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { header2, MEMCPYED, NOT_SPLIT } from "./as-blosc2.ts";
-import { bitshuffled, encodeStream } from "./encode-stream.ts";
+import { bitshuffled, encodeStream, withLength } from "./encode-stream.ts";
 import { HEADER2_LENGTH } from "./fields.ts";
 
 /** What all blocks of a chunk share. Sizes in bytes. */
@@ -148,13 +148,6 @@ function streamsOf(chunk: Uint8Array, header: ChunkHeader, block: number): Uint8
     next += 4 + length;
   }
   return chunk.subarray(start, next);
-}
-
-function withLength(stream: Uint8Array): Uint8Array {
-  const out = new Uint8Array(4 + stream.length);
-  new DataView(out.buffer).setInt32(0, stream.length, true);
-  out.set(stream, 4);
-  return out;
 }
 
 function filledUp(bytes: Uint8Array, length: number): Uint8Array {

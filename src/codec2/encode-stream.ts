@@ -13,6 +13,11 @@ export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Arr
   const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   const isOne = (at(chunk, 2) & FLAG.memcpyed) === 0 && view.getInt32(8, true) === bytes.length;
   if (isOne) return chunk.slice(view.getInt32(HEADER_LENGTH, true));
+  return withLength(bytes);
+}
+
+/** A stream as its bytes, preceded by their number. */
+export function withLength(bytes: Uint8Array): Uint8Array {
   const stored = new Uint8Array(4 + bytes.length);
   new DataView(stored.buffer).setInt32(0, bytes.length, true);
   stored.set(bytes, 4);

@@ -5,6 +5,7 @@ import { isSuperchunkError } from "../errors.ts";
 import { noteFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { fromHalf } from "../values/item-bytes.ts";
+import { nest } from "../values/values.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
 import { decodeText, decodeUtf8, Fields, type Hdf5File } from "./file.ts";
 import { readHeapValue } from "./heaps.ts";
@@ -263,17 +264,7 @@ async function attributeJson(
     if (value === undefined) return undefined;
     values.push(value);
   }
-  return nest(values, dims);
-}
-
-function nest(values: readonly JsonValue[], dims: readonly number[]): JsonValue {
-  const [, ...rest] = dims;
-  if (dims.length === 0) return values[0] ?? null;
-  if (dims.length === 1) return values;
-  const length = elementsOf(rest);
-  return Array.from({ length: dims[0] as number }, (_, i) =>
-    nest(values.slice(i * length, (i + 1) * length), rest),
-  );
+  return nest(values, dims) as JsonValue;
 }
 
 async function itemJson(file: Hdf5File, type: Hdf5Type, item: Fields): Promise<JsonValue | undefined> {

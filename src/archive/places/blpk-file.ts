@@ -238,7 +238,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   const wanted = count ?? request.limit;
   let at = request.from;
   while (found.length < wanted) {
-    at = await skipZeros(window, at, size);
+    at = await skipZeros((start) => window.read(start, 1), at, size);
     if (at >= size && count === undefined) break;
     if (at + HEADER_LENGTH > size)
       throw new SuperchunkError(
@@ -265,13 +265,17 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   };
 }
 
-async function skipZeros(window: Window, from: number, size: number): Promise<number> {
-  let at = from;
-  while (at < size) {
-    const bytes = await window.read(at, 1);
+/** The first byte that is not zero. Reserved bytes are zero, and no Blosc header starts with a zero. */
+export async function skipZeros(
+  read: (at: number) => Promise<Uint8Array>,
+  from: number,
+  size: number,
+): Promise<number> {
+  for (let at = from; at < size; ) {
+    const bytes = await read(at);
     const step = bytes.findIndex((byte) => byte !== 0);
     if (step >= 0) return at + step;
-    at += bytes.length;
+    at += Math.max(1, bytes.length);
   }
   return size;
 }

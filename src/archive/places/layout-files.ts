@@ -8,7 +8,7 @@ import { parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { countChunks, parseLayout, type StoredLayout } from "../../format/layout.ts";
 import { checkStoredName, superchunkName } from "../../format/naming.ts";
-import type { DType, JsonInput } from "../../format/types.ts";
+import type { DType, Field, JsonInput } from "../../format/types.ts";
 import { parsePlaces } from "../../places/declared.ts";
 import { absentPlaceOf, openPlaces } from "../../places/open-places.ts";
 import { joinKey, statFile } from "../../store/key.ts";
@@ -332,18 +332,22 @@ async function withChanges(
   { folder, layout, hasColumns }: Generation,
   { signal }: StoreOptions,
 ): Promise<ReadableStore> {
-  const folders = dataFolders(path, folder.dtype, hasColumns);
+  const folders = dataFolders(path, folder.dtype, hasColumns).map((each) => each.folder);
   const files = await readArrayJournal(store, path, layout, folders, { signal });
   return withWrites(store, files, store.describe(arrayJournalKey(path, layout.journal ?? "")), { signal });
 }
 
 /** The folders of an array's superchunks: one, or one for each field. */
-function dataFolders(path: string, dtype: DType, hasColumns: boolean): string[] {
+export function dataFolders(
+  path: string,
+  dtype: DType,
+  hasColumns: boolean,
+): { readonly folder: string; readonly field?: Field }[] {
   const data = joinKey(path, "data");
-  if (!hasColumns || dtype.kind !== "struct") return [data];
-  return dtype.fields.map(({ name }) => {
-    checkStoredName(name, data, "field");
-    return joinKey(data, name);
+  if (!hasColumns || dtype.kind !== "struct") return [{ folder: data }];
+  return dtype.fields.map((field) => {
+    checkStoredName(field.name, data, "field");
+    return { folder: joinKey(data, field.name), field };
   });
 }
 

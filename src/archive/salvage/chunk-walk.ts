@@ -8,6 +8,7 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { pauseIfDue } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { skipZeros } from "../places/blpk-file.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { findFlaw, headerIn, readHeaderAt } from "./chunk-check.ts";
 
@@ -138,16 +139,8 @@ export class ChunkProbe {
     return undefined;
   }
 
-  /** Reserved bytes are zero, and no Blosc header starts with a zero. */
-  async skipZeros(from: number): Promise<number> {
-    const { size } = this.#file;
-    for (let at = from; at < size; ) {
-      const bytes = await this.read(at, 65536);
-      const step = bytes.findIndex((byte) => byte !== 0);
-      if (step >= 0) return at + step;
-      at += Math.max(1, bytes.length);
-    }
-    return size;
+  skipZeros(from: number): Promise<number> {
+    return skipZeros((at) => this.read(at, 65536), from, this.#file.size);
   }
 
   /**

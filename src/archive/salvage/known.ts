@@ -8,7 +8,7 @@ import { badArgument, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
-import { checkStoredName, parseCarrayChunkName, superchunkName } from "../../format/naming.ts";
+import { parseCarrayChunkName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { NO_PLACES, type Placing, parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";
@@ -16,7 +16,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { fieldSize } from "../../values/values.ts";
 import { parseAttributes } from "../kinds/array-folder.ts";
 import { suggestsCarray } from "../open/open-array-folder.ts";
-import { encodeJson } from "../places/layout-files.ts";
+import { dataFolders, encodeJson } from "../places/layout-files.ts";
 import { PROLOGUE } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { numbersIn } from "./columns.ts";
@@ -137,7 +137,11 @@ export async function examineFolder(
     rowShape,
     rows: shape?.[0],
     chunklen,
-    columns: columnsOf(path, dtype, rowShape, hasColumns),
+    columns: dataFolders(path, dtype, hasColumns).map(({ folder, field }) => ({
+      name: field?.name,
+      folder,
+      rowBytes: elementsOf(rowShape) * (field === undefined ? dtype.itemSize : fieldSize(field)),
+    })),
     storage,
     sizes,
     layout,
@@ -146,22 +150,6 @@ export async function examineFolder(
     attrs: attrs ?? {},
     damagedAttributes: attrs === undefined ? attrsBytes : undefined,
   };
-}
-
-function columnsOf(
-  path: string,
-  dtype: DType,
-  rowShape: readonly number[],
-  hasColumns: boolean,
-): KnownColumn[] {
-  const data = joinKey(path, "data");
-  const items = elementsOf(rowShape);
-  if (!hasColumns || dtype.kind !== "struct")
-    return [{ name: undefined, folder: data, rowBytes: items * dtype.itemSize }];
-  return dtype.fields.map((field) => {
-    checkStoredName(field.name, data, "field");
-    return { name: field.name, folder: joinKey(data, field.name), rowBytes: items * fieldSize(field) };
-  });
 }
 
 /** The kinds of files in `data`, with the first of each. */

@@ -60,11 +60,7 @@ export async function compressBytes(
   key: string,
   options: BloscpackOptions = {},
 ): Promise<BloscpackResult> {
-  checkNames(options);
-  if (options.array !== undefined)
-    return compressArray({ ...options.array, data: source }, store, key, { ...options, array: undefined });
-  const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
-  return putPacked({ source, size, itemSize: undefined, metadata: options.metadata }, store, key, options);
+  return putPacked(givenPacking(source, options), store, key, { ...options, array: undefined });
 }
 
 /**
@@ -86,16 +82,16 @@ export function packBytes(
   scratch: Scratch,
   options: BloscpackOptions = {},
 ): AsyncIterable<Uint8Array> {
-  checkNames(options);
-  if (options.array !== undefined)
-    return packPieces(packingOf({ ...options.array, data: source }, options), scratch, options, {});
-  const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
-  return packPieces({ source, size, itemSize: undefined, metadata: options.metadata }, scratch, options, {});
+  return packPieces(givenPacking(source, options), scratch, options, {});
 }
 
-function checkNames(options: BloscpackOptions): void {
+/** Plain bytes, or with `array` the values of one. */
+function givenPacking(source: PutSource, options: BloscpackOptions): Packing {
   checkOptions(options, OPTIONS);
   if (options.metadataOptions !== undefined) checkOptions(options.metadataOptions, METADATA_OPTIONS);
+  if (options.array !== undefined) return packingOf({ ...options.array, data: source }, options);
+  const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
+  return { source, size, itemSize: undefined, metadata: options.metadata };
 }
 
 interface Packing {

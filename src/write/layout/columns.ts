@@ -1,7 +1,8 @@
 /** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
+import { dataFolders } from "../../archive/places/layout-files.ts";
 import { addTo, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { checkStoredName, superchunkName } from "../../format/naming.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -29,24 +30,11 @@ export function layOutColumns(
   array: { readonly dtype: DType; readonly rowShape: readonly number[]; readonly hasColumns: boolean },
 ): ColumnLayout[] {
   const { dtype, rowShape, hasColumns } = array;
-  const items = elementsOf(rowShape);
-  const data = joinKey(path, "data");
-  if (!hasColumns || dtype.kind !== "struct") {
-    const { itemSize } = dtype;
-    const rowBytes = items * itemSize;
-    return [{ name: undefined, folder: data, itemSize, rowBytes, offset: 0, fieldBytes: itemSize }];
-  }
-  return dtype.fields.map((field) => {
-    checkStoredName(field.name, data, "field");
-    const size = fieldSize(field);
-    return {
-      name: field.name,
-      folder: joinKey(data, field.name),
-      itemSize: field.dtype.itemSize,
-      rowBytes: items * size,
-      offset: field.offset,
-      fieldBytes: size,
-    };
+  return dataFolders(path, dtype, hasColumns).map(({ folder, field }) => {
+    const fieldBytes = field === undefined ? dtype.itemSize : fieldSize(field);
+    const { itemSize } = (field ?? array).dtype;
+    const rowBytes = elementsOf(rowShape) * fieldBytes;
+    return { name: field?.name, folder, itemSize, rowBytes, offset: field?.offset ?? 0, fieldBytes };
   });
 }
 

@@ -6,8 +6,9 @@ import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine } from "../document/chunk-grid.ts";
-import { emptyEntries, encodeShardIndex, shardIndexLength } from "../read/shard-index.ts";
-import { type ChunkOrder, orderSlots } from "./write-settings.ts";
+import { encodeShardIndex } from "../read/shard-index.ts";
+import { placeParts } from "./shard-apply.ts";
+import type { ChunkOrder } from "./write-settings.ts";
 
 /** Settings that all chunks of an array share. */
 export interface ChunkEncoding {
@@ -100,19 +101,11 @@ export async function layOutShard(
   chunks: ReadonlyMap<number, Uint8Array>,
   grid: readonly number[],
   { index }: ShardingSerializer,
-  order: ChunkOrder,
+  chunkOrder: ChunkOrder,
 ): Promise<Uint8Array[]> {
-  const capacity = elementsOf(grid);
-  const entries = emptyEntries(capacity);
-  let offset = index.location === "start" ? shardIndexLength(capacity, index) : 0;
-  const pieces: Uint8Array[] = [];
-  for (const slot of orderSlots(chunks.keys(), grid, order)) {
-    const chunk = chunks.get(slot);
-    if (chunk === undefined) continue;
-    entries[slot] = { offset, nbytes: chunk.length };
-    offset += chunk.length;
-    pieces.push(chunk);
-  }
+  const parts = Array.from(chunks, ([slot, source]) => ({ slot, source }));
+  const { entries, order } = placeParts(parts, { grid, layout: index, chunkOrder });
+  const pieces = order.map(({ source }) => source);
   const bytes = await encodeShardIndex(entries, grid, index);
   return index.location === "start" ? [bytes, ...pieces] : [...pieces, bytes];
 }

@@ -105,15 +105,16 @@ export async function checkVersion(
   });
 }
 
-function placeParts(
-  parts: readonly ShardPart[],
-  { grid, layout, chunkOrder }: ShardTarget,
-): { entries: (ShardEntry | undefined)[]; order: ShardPart[] } {
+/** The index of a new shard, and its chunks in their order. */
+export function placeParts<Part extends ShardPart>(
+  parts: readonly Part[],
+  { grid, layout, chunkOrder }: Pick<ShardTarget, "grid" | "layout" | "chunkOrder">,
+): { entries: (ShardEntry | undefined)[]; order: Part[] } {
   const capacity = elementsOf(grid);
   const bySlot = new Map(parts.map((part) => [part.slot, part]));
   const entries = emptyEntries(capacity);
   let offset = layout.location === "start" ? shardIndexLength(capacity, layout) : 0;
-  const order: ShardPart[] = [];
+  const order: Part[] = [];
   for (const slot of orderSlots(bySlot.keys(), grid, chunkOrder)) {
     const part = bySlot.get(slot);
     if (part === undefined) continue;
