@@ -271,9 +271,11 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
 /** Throws that a node of a hierarchy of zarr 2.13 to 2.18, which is not a folder, is not repaired alone; the error that was caught for others. */
 async function refuseNode(error: unknown, path: string): Promise<never> {
   if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-  const node = await open(path).catch(() => undefined);
-  await node?.close?.();
-  if (node?.dialect !== "zarr3-transformer") throw error;
+  const node = await open(path).catch((failure: unknown) => {
+    throw isSuperchunkError(failure, "NOT_FOUND") ? error : failure; // its document may be damaged
+  });
+  await node.close?.();
+  if (node.dialect !== "zarr3-transformer") throw error;
   const root = node.store.describe("").replace(/\/+$/, "");
   throw new SuperchunkError(
     "UNSUPPORTED",

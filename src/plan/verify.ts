@@ -95,39 +95,40 @@ export async function repairSource(
   const { place, store, key } = locateSource(places, source);
   const opened = await openIfWhole(store, key, options);
   await assertUnchanged(store, source, opened);
+  const shown = await lookAtShown(opened, options.signal);
+  if (shown !== undefined) return { path, ...shown };
   if (opened?.dialect === "zarr3-transformer" && (await store.stat(joinKey(key, "zarr.json"))) === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
       "an array of an older Zarr hierarchy is repaired with its hierarchy: superchunk repair FOLDER DST, with the folder of its zarr.json",
       { path },
     );
-  const shown = await lookAtShown(opened, options.signal);
-  if (shown !== undefined) return { path, ...shown };
-  const looked = await repairArray(store, key, { ...options, dryRun: true });
+  const looked = await repairArray(store, key, { ...options, dryRun: true }).catch(async (error: unknown) => {
+    // An array whose document in an older Zarr hierarchy is damaged has no folder of its own: say what is damaged.
+    if (isSuperchunkError(error, "NOT_FOUND")) await open(store, key, options);
+    throw error;
+  });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
   if (looked.holes.length > 0 && options.holes === undefined)
     return { path, status: "refused", ...foundOf(looked), holes: looked.holes.length };
-  const node = nodeOf(places, place, path, key);
-  const destination = joinKey(into.path, node);
-  const line = { path, to: into.store.describe(destination), status: "repaired" };
+  const destination = joinKey(into.path, nodeOf(places, place, path, key));
   const move = { aside: into.made, to: destination, signal: options.signal };
   const report = await makeAside(into.store, move, (copy) =>
     repairArray(store, key, { ...options, into: { store: into.store, path: copy } }),
   );
-  return { ...line, ...foundOf(report) };
+  return { path, to: into.store.describe(destination), status: "repaired", ...foundOf(report) };
 }
 
-/** HDF5 and Blosc2 are verified: `repair` does not take them, but there is nothing to do for undamaged ones. */
+/** HDF5, Blosc2 and older Zarr hierarchies are verified: `repair` does not take them, but there is nothing to do for undamaged ones. */
 async function lookAtShown(
   opened: Awaited<ReturnType<typeof openIfWhole>>,
   signal: AbortSignal,
 ): Promise<{ readonly status: "whole"; readonly rows: number | null } | undefined> {
-  if (opened === undefined || (opened.dialect !== "hdf5" && opened.dialect !== "blosc2")) return undefined;
+  if (opened === undefined || !["hdf5", "blosc2", "zarr3-transformer"].includes(opened.dialect))
+    return undefined;
   const subject = opened.kind === "group" ? await opened.arrays() : opened;
-  const { ok } = await subject.verify({ signal });
-  return ok
-    ? { status: "whole", rows: subject.kind === "array" ? (subject.shape.at(0) ?? 1) : null }
-    : undefined;
+  if (!(await subject.verify({ signal })).ok) return undefined;
+  return { status: "whole", rows: subject.kind === "array" ? (subject.shape.at(0) ?? 1) : null };
 }
 
 function foundOf({ rows, rowsBefore, problems, lost, filled }: RepairReport): JsonObject {

@@ -204,20 +204,38 @@ it("undamaged Blosc2 and HDF5 files are whole, and damaged ones are named with w
   expect((await runCli(["finish", at("plan")])).out).toContain("24 archives: 2 whole, 0 repaired, 22 failed");
 });
 
-it("an array of an older Zarr hierarchy is named by a plan to repair, which ends without it", async () => {
+it("arrays of older Zarr hierarchies that are whole are so in a plan to repair; damaged ones are named with what is damaged", async () => {
   const folder = temporaryFolder();
   const at = (name: string): string => join(folder, name);
-  await cp(join(corpusFolder, "zarr3-transformer", "i4-1d"), at("data/old"), { recursive: true });
+  for (const name of ["bad", "cut", "lost", "old"])
+    await cp(join(corpusFolder, "zarr3-transformer", "i4-1d"), at(`data/${name}`), { recursive: true });
+  const document = (name: string): string => at(`data/${name}/meta/root/arr.array.json`);
+  await writeFile(document("bad"), "{");
+  await writeFile(at("data/cut/data/root/arr/c0"), "cut");
+  await rm(document("lost"));
   await cp(join(corpusFolder, "carray", "bcolz-bool"), at("data/bool"), { recursive: true });
   const made = await plan(at("data"), at("saved"), { command: "repair", output: at("plan.json") });
   await runTasks(made);
   const { report = [] } = (await finish(made)) ?? {};
   expect(report).toMatchObject([
+    {
+      path: at("data/bad/arr"),
+      ok: false,
+      error: { code: "TRUNCATED", message: expect.stringContaining(document("bad")) },
+    },
     { path: at("data/bool"), status: "whole" },
-    { path: at("data/old/arr"), ok: false, error: { code: "UNSUPPORTED" } },
+    { path: at("data/cut/arr"), ok: false, error: { code: "UNSUPPORTED" } },
+    {
+      path: at("data/lost/arr"),
+      ok: false,
+      error: { code: "INCOMPLETE", message: expect.stringContaining(document("lost")) },
+    },
+    { path: at("data/old/arr"), status: "whole", rows: 500 },
   ]);
   const { code, out, err } = await runCli(["finish", at("plan.json")]);
-  expect([code, out + err]).toEqual([1, expect.stringContaining("is repaired with its hierarchy")]);
+  expect([code, out + err]).toEqual([3, expect.stringContaining("is repaired with its hierarchy")]);
+  const alone = await runCli(["repair", at("data/bad/arr"), at("alone")]);
+  expect(alone).toMatchObject({ code: 3, err: expect.stringContaining(document("bad")) });
 });
 
 it("a plan contains no signed address, and gives what it allows as absolute paths", async () => {
