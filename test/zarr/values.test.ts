@@ -126,3 +126,16 @@ test("an engine without shared memory refuses a shared result and says why", asy
     vi.unstubAllGlobals();
   }
 });
+
+test("[FH-13] a struct of zarr-python 3.1, whose bytes codec names no byte order, is read as little-endian", async () => {
+  const store = new MemoryStore();
+  // What zarr-python 3.1.6 wrote for np.array([(1, 2.0)], dtype=[("a", "<i4"), ("b", "<f8")]), compressors=None.
+  const document = `{"shape": [1], "data_type": {"name": "structured", "configuration": {"fields": [["a", "int32"],
+    ["b", "float64"]]}}, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "AAAAAAAAAAAAAAAA",
+    "codecs": [{"name": "bytes"}], "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": []}`;
+  await store.put("zarr.json", new TextEncoder().encode(document));
+  await store.put("c/0", Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64));
+  const array = await openZarrArray(store, "");
+  expect(toJsonValues(((await array.get()) as ArraySlice).data, array.dtype)).toEqual([[1, 2]]);
+});

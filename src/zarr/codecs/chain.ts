@@ -264,7 +264,9 @@ function parseOrder(configuration: JsonObject, dimensions: number, place: FieldP
 function parseBytes(configuration: JsonObject, dtype: DType, place: FieldPlace): BytesSerializer {
   const endian = configuration["endian"];
   if (endian === "little" || endian === "big") return { kind: "bytes", endian };
-  if (endian === undefined && !hasByteOrder(dtype)) return { kind: "bytes", endian: "little" };
+  // zarr-python 3.1 writes none for structs, and every version of it reads them as little-endian.
+  if (endian === undefined && (dtype.kind === "struct" || !hasByteOrder(dtype)))
+    return { kind: "bytes", endian: "little" };
   throw badMember(below(place, "endian"), '"little" or "big"', endian);
 }
 
