@@ -69,6 +69,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
   const array = at("array");
   writeFileSync(at("a.parquet"), `PAR1${"\0".repeat(50)}PAR1`);
   writeFileSync(at("0.parquet"), "");
+  writeFileSync(at("3.nc"), `CDF\x02${"\0".repeat(50)}`);
   for (const [argv, code, text] of [
     [[array], 2, `"${array}" is not a command. To see what is there: superchunk info ${array}`],
     [["info", "-"], 1, "write it to a file first"],
@@ -77,6 +78,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
     [["virtualize", array, at("b.json"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["convert", at("a.parquet"), at("b")], 1, `superchunk create DST --from ${at("a.parquet")} makes one`],
+    [["info", at("3.nc")], 1, "it is NetCDF 3 (43 44 46), which xarray turns into NetCDF 4"],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
     [["create", at("b"), "--from", at("0.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {
@@ -84,7 +86,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     expect([argv[0], failed.code, failed.err]).toEqual([argv[0], code, expect.stringContaining(text)]);
   }
   expect((await runCli(["cat", array, "--json", "--head", "2"])).out).toBe("[\n0,\n0\n]\n");
-  expect(readdirSync(folder).sort()).toEqual(["0.parquet", "a.parquet", "array"]);
+  expect(readdirSync(folder).sort()).toEqual(["0.parquet", "3.nc", "a.parquet", "array"]);
 });
 
 it("an error names the path also where the library does not know it", async () => {
