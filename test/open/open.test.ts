@@ -101,6 +101,7 @@ test("another kind, a missing column or another dtype is refused, with what ther
   const refusals: [() => Promise<unknown>, string, object][] = [
     [() => openArray(TABLE), "BAD_ARGUMENT", { field: "column", found: "table" }],
     [() => openArray(TABLE, { column: "none" }), "NOT_FOUND", { field: "none" }],
+    [() => openTable(TABLE, { columns: "close" as never }), "BAD_ARGUMENT", { field: "columns" }],
     [
       () => openArray(TABLE, { column: "close", dtype: "float64" }),
       "BAD_ARGUMENT",

@@ -267,5 +267,8 @@ test("the values of float16 that get returns can be appended, and are rounded as
   await array.append([0.1]);
   expect(await valuesOf(array)).toEqual([1.5, -0, 65504, 0.0999755859375, 0.0999755859375]);
   await expect(array.append(Float32Array.of(70_000))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await expect(array.append(Int32Array.of(1))).rejects.toThrow(
+    /^the values are of Int32Array, but the dtype is <f2: give /,
+  );
   await array.close();
 });

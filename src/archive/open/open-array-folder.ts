@@ -188,6 +188,11 @@ export async function openTableFolder(
   const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
   const all = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
   const { columns: wanted } = options;
+  if (wanted !== undefined && !Array.isArray(wanted))
+    throw new SuperchunkError("BAD_ARGUMENT", `columns is ${String(wanted)}, expected a list of names`, {
+      path: store.describe(path),
+      field: "columns",
+    });
   const folders = wanted === undefined ? all : all.filter(({ name }) => wanted.includes(name));
   const unknown = wanted?.find((name) => !names.includes(name));
   if (unknown !== undefined) throw notNamed("column", unknown, names, store.describe(path));

@@ -229,7 +229,7 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
     const own = typedArrayOf(dtype);
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `a ${view.constructor.name} does not match the dtype ${typeof type === "string" ? type : "of a struct"}; give ${own === undefined ? "" : `a ${own}Array, `}a list of values, or raw bytes as a Uint8Array`,
+      `the values are of ${view.constructor.name}, but the dtype is ${typeof type === "string" ? type : "a struct"}: give ${own === undefined ? "" : `${own}Array, `}a list of values, or raw bytes as Uint8Array`,
       { field: "source", expected: dtype.kind, found: view.constructor.name },
     );
   }
