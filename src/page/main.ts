@@ -6,7 +6,7 @@ import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.t
 import { Now, type State } from "./state.ts";
 import { formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
-import { canPicture, canPlot, isTable, sentenceOf, type View } from "./views/view.ts";
+import { canPicture, canPlot, commandPath, isTable, sentenceOf, type View } from "./views/view.ts";
 
 const hasColumns = ({ columns }: NodeFacts): boolean => columns.length > 0;
 
@@ -150,8 +150,14 @@ class Page {
 
   /** Shows a problem in the place of an archive. */
   #fail(text = ""): void {
-    const note = h("p", { class: "bad-note", role: "alert" }, text);
-    this.#main.replaceChildren(title(this.#now.state), note);
+    const { state } = this.#now;
+    const notes = [h("p", { class: "bad-note", role: "alert" }, text)];
+    // Messages on damage say which copy to look for.
+    if (this.#source !== undefined && text.includes("look for a")) {
+      const path = commandPath({ source: this.#source, node: { name: state.archive } });
+      notes.push(h("p", { class: "note" }, `What can be saved: superchunk verify ${path}`));
+    }
+    this.#main.replaceChildren(title(state), ...notes);
   }
 
   async #welcome(): Promise<void> {

@@ -324,6 +324,16 @@ async function checkDamage(browser: Browser, url: string, folder: string, outcom
     await page.evaluate(() => document.body.textContent?.includes("superchunk repair damaged")),
     true,
   );
+  const cut = join(await mkdtemp(join(tmpdir(), "superchunk-cut-")), "cut.blp");
+  await writeFile(cut, (await readFile(join(folder, "prices.blp"))).subarray(0, 1000));
+  const served = await serveView(cut, { page: "only" });
+  await page.goto(served.url);
+  outcome.expect(
+    "what saves the rest of an archive that cannot be opened",
+    await page.textContent(".bad-note + .note", PATIENCE),
+    "What can be saved: superchunk verify cut.blp",
+  );
+  await served.close();
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -36,8 +36,7 @@ export function describeOutcome(
       ),
     );
   if (ok) return parts;
-  const advice =
-    "The undamaged part can be saved. This writes a repaired copy, with the default value in place of lost values:";
+  const advice = "This saves the undamaged part in a copy, with the default value for lost values:";
   return [
     ...parts,
     h("p", { class: "note" }, advice),

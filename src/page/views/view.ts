@@ -35,7 +35,10 @@ export function leftOut(why: string): HTMLElement {
 }
 
 /** The name of the archive in commands. */
-export function commandPath({ source, node }: Pick<Shown, "source" | "node">): string {
+export function commandPath({
+  source,
+  node,
+}: Pick<Shown, "source"> & { readonly node: Pick<NodeFacts, "name"> }): string {
   const path = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
   return quote(path);
 }
