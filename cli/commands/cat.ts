@@ -233,7 +233,7 @@ function plotted(archive: Subject, options: CatOptions, context: Context): Value
 
 /** The columns of the rows that match the conditions. */
 function findRows(archive: Subject, format: Format, options: CatOptions, context: Context): ValueSource[] {
-  if (format === "npy" || format === "raw") {
+  if ((format === "npy" || format === "raw") && archive.kind !== "bytes") {
     const message = `--where prints text, csv, json, ndjson, arrow or parquet, not ${format}`;
     throw wrongUse("format", message, { path: archive.store.describe(archive.path) });
   }

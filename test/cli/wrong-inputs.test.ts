@@ -333,6 +333,18 @@ it("what only arrays of superchunks can do names the command that makes one, als
   expect((await runCli(["compact", at("made")])).code).toBe(0);
 });
 
+it("a condition on plain bytes is refused because they have no columns, and not for a format that was not asked for", async () => {
+  writeFileSync(at("text"), "some text");
+  expect((await runCli(["compress", at("text")])).code).toBe(0);
+  for (const more of [[], ["--format", "csv"], ["--format", "raw"]]) {
+    const { code, err } = await runCli(["cat", at("text.blp"), "--where", "x > 1", ...more]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining("these are plain bytes, without columns to filter"),
+    ]);
+  }
+});
+
 it("notes that say the same of several columns are one note, with their number", async () => {
   writeFileSync(
     at("dates.csv"),
