@@ -57,6 +57,18 @@ it("the result for 1 PB follows from its formula", () => {
   expect(cellsOf("the copy, each month")).toEqual(all(() => `$${whole(month)}`));
 });
 
+it("the overhead of a share, and the most shares, follow from the time that a process needs to start", () => {
+  const [, start, ...overhead] =
+    /= ([\d.]+) s \/ seconds of the share +10 s: (\d+) % +3 minutes: (\d+) %/.exec(guide) ?? [];
+  const [, least, ...most] =
+    /seconds of one convert \/ (\d+) +one hour: (\d+) +one day: (\d+)/.exec(guide) ?? [];
+  expect(overhead.map(Number)).toEqual(
+    [10, 180].map((seconds) => Math.round((100 * Number(start)) / seconds)),
+  );
+  expect(most.map(Number)).toEqual([3600, 86_400].map((seconds) => seconds / Number(least)));
+  expect(guide).toContain(`for 1.4 to ${start} s`);
+});
+
 /** Fields that batch/v1 has where these files have any. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/ */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   "": ["apiVersion", "kind", "metadata", "spec"],
