@@ -5,6 +5,7 @@
  * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
  */
 import { at, elementsOf } from "../../bytes/arrays.ts";
+import { CRC32C_OF_SUMMED, startCrc32c } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -244,7 +245,7 @@ export async function* readObjectPieces(
 }
 
 // Checks what shows, without decoding, whether stored chunks can be read, while their bytes pass: their lengths, the headers of
-// Blosc chunks, and the indexes of shards. A chunk that passes may still be damaged inside.
+// Blosc chunks, the crc32c that they end with, and the indexes of shards. A chunk without a crc32c that passes may still be damaged inside.
 
 /** A chunk of an object that passes. */
 interface PassingChunk {
@@ -282,32 +283,39 @@ async function* checkedPieces(
   model: ArrayModel,
   base = 0,
 ): AsyncGenerator<Uint8Array> {
-  const check = checkOf(model.chain);
+  const { sums, check } = checksOf(model.chain);
   const head = new Uint8Array(HEADER_LENGTH);
   let [next, held, position] = [0, 0, base];
+  let sum = sums > 0 ? await startCrc32c() : undefined;
   for await (const piece of pieces) {
     for (; next < chunks.length; next++, held = 0) {
-      const { place } = at(chunks, next);
-      const from = place.offset + held - position;
-      const length = Math.min(HEADER_LENGTH, place.nbytes ?? HEADER_LENGTH) - held;
-      const part = piece.subarray(from, from + length);
-      head.set(part, held);
+      const chunk = at(chunks, next);
+      const { offset, nbytes = Infinity } = chunk.place;
+      const from = offset + held - position;
+      const part = piece.subarray(from, from + nbytes - held);
+      if (held < HEADER_LENGTH) head.set(part.subarray(0, HEADER_LENGTH - held), held);
       held += part.length;
-      if (part.length < length || place.nbytes === undefined) break;
-      check(at(chunks, next), head.subarray(0, held), place.nbytes);
+      sum?.update(part);
+      if (held < nbytes) break;
+      check(chunk, head.subarray(0, held), nbytes, sum?.digest());
+      if (sum !== undefined) sum = await startCrc32c();
     }
     position += piece.length;
     yield piece;
   }
   const last = chunks[next];
-  if (last !== undefined)
-    check(last, head.subarray(0, held), last.place.nbytes ?? position - last.place.offset);
+  if (last !== undefined) check(last, head.subarray(0, held), last.place.nbytes ?? held, sum?.digest());
 }
 
-type Check = (chunk: PassingChunk, head: Uint8Array, nbytes: number) => void;
+/** The checks of the chunks of a chain. */
+interface Checks {
+  /** How many crc32c a chunk ends with. The last is the sum of everything before it. */
+  readonly sums: number;
+  /** Checks a chunk of `stored` bytes, of which it is given the first ones, and the crc32c of all with `sums`. */
+  check(chunk: PassingChunk, head: Uint8Array, stored: number, crc32c: number | undefined): void;
+}
 
-/** The check of the chunks of a chain. */
-function checkOf(chain: Chain): Check {
+function checksOf(chain: Chain): Checks {
   const { stages, isLeaf } = outermost(chain);
   const isVariable = stages[0]?.decodeSpan !== undefined;
   // A crc32c follows what it is the sum of.
@@ -315,16 +323,18 @@ function checkOf(chain: Chain): Check {
   const stage = stages.at(-1 - sums);
   const isKnown = isLeaf && !isVariable;
   const isOnly = stages.length === sums + 1;
-  return ({ place, decoded }, head, stored) => {
+  const check: Checks["check"] = ({ place, decoded }, head, stored, sum) => {
     const nbytes = stored - sums * SUM;
     try {
       if (stage === undefined && isKnown) checkSize(nbytes, decoded, place);
       else if (nbytes <= 0 && stage?.isCustom !== true) throw emptyChunk(stored);
       else if (stage?.isBlosc === true) wholeChunk(head, isOnly && isKnown ? decoded : undefined, nbytes);
+      if (sum !== undefined && sum !== CRC32C_OF_SUMMED) throw wrongSum(stored);
     } catch (error) {
       throw isSuperchunkError(error) ? error.inObject(placeDetails(place)) : error;
     }
   };
+  return { sums, check };
 }
 
 /** Bytes of a crc32c. */
@@ -344,5 +354,13 @@ function emptyChunk(stored: number): SuperchunkError {
     "TRUNCATED",
     `the chunk has ${stored} bytes, too few for its codecs. It is damaged; look for another copy`,
     { offset: 0, field: "chunk", found: stored },
+  );
+}
+
+function wrongSum(stored: number): SuperchunkError {
+  return new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    `the crc32c at the end of the chunk is not that of the ${stored - SUM} bytes before it. The chunk is damaged; look for another copy`,
+    { offset: 0, field: "crc32c" },
   );
 }

@@ -12,6 +12,7 @@ const BLOSC = {
   configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
 };
 const CRC = { name: "crc32c" };
+const GZIP = { name: "gzip", configuration: { level: 1 } };
 const shards = (codecs: readonly object[], chunk: number): object => ({
   name: "sharding_indexed",
   configuration: { chunk_shape: [chunk, 8], codecs, index_codecs: [LITTLE, CRC] },
@@ -22,10 +23,15 @@ const ARRAYS: { readonly [name: string]: readonly object[] } = {
   "chunks of Blosc": [LITTLE, BLOSC],
   "chunks of Blosc with a checksum": [LITTLE, BLOSC, CRC],
   "chunks without a compressor": [LITTLE],
-  "chunks of gzip": [LITTLE, { name: "gzip", configuration: { level: 1 } }],
+  "chunks of gzip": [LITTLE, GZIP],
   "shards of Blosc": [shards([LITTLE, BLOSC], 10)],
   "shards of shards of Blosc": [shards([shards([LITTLE, BLOSC], 10)], 20)],
   "shards without a compressor": [shards([LITTLE], 10)],
+  "chunks of gzip with a checksum": [LITTLE, GZIP, CRC],
+  "chunks without a compressor, with a checksum": [LITTLE, CRC],
+  "shards of gzip with a checksum": [shards([LITTLE, GZIP, CRC], 10)],
+  "shards of shards of Blosc with two checksums": [shards([shards([LITTLE, BLOSC, CRC, CRC], 10)], 20)],
+  "a checksum of shards of Blosc": [shards([LITTLE, BLOSC], 10), CRC],
 };
 
 /** Changes to a chunk, given as a part of its object. */
@@ -56,7 +62,7 @@ async function makeArray(codecs: readonly object[]): Promise<MemoryStore> {
 async function withDamage(store: MemoryStore, damage: (chunk: Uint8Array) => void): Promise<string> {
   const chunks = [];
   for await (const chunk of (await openZarrArray(store, "g/a")).listChunks()) chunks.push(chunk);
-  const { key, offset, ctbytes } = chunks[2] ?? { key: "", offset: 0, ctbytes: 0 };
+  const { key, offset, ctbytes } = chunks[2] ?? chunks.at(-1) ?? { key: "", offset: 0, ctbytes: 0 };
   const bytes = (await store.get(key))?.slice() ?? new Uint8Array(0);
   damage(bytes.subarray(offset, offset + ctbytes));
   await store.put(key, bytes);
@@ -95,6 +101,20 @@ test.each(
   const store = await makeArray(codecs);
   await expectRefused(store, await withDamage(store, damage));
 });
+
+test.each(Object.entries(ARRAYS).filter(([name]) => name.includes("checksum")))(
+  "%s: a flipped bit anywhere in a chunk",
+  async (_, codecs) => {
+    for (const part of [0.3, 0.6, 1]) {
+      const store = await makeArray(codecs);
+      const flip = (chunk: Uint8Array) => {
+        const place = Math.ceil(chunk.length * part) - 1;
+        chunk.set([(chunk[place] ?? 0) ^ 16], place);
+      };
+      await expectRefused(store, await withDamage(store, flip));
+    }
+  },
+);
 
 test.each(Object.entries(ARRAYS))("%s: an object that is cut, or empty", async (name, codecs) => {
   // What is left of a compressed stream does not show without decoding.
