@@ -102,7 +102,7 @@ export function addVerify(program: Command, context: Context): void {
     .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
     .option(
       "--only-damaged",
-      "hide intact archives: print those with errors or warnings, unfinished conversions, and the summary",
+      "hide intact archives: print those with errors or warnings, unfinished conversions, links that were not followed, and the summary",
     )
     .option("--quiet", "print no results; the exit code tells what was found")
     .addAllowOption()
@@ -248,9 +248,10 @@ async function printItem(item: BatchItem<Outcome>, context: Context): Promise<vo
   if (!isSound(item.outcome)) await context.out.flush();
 }
 
-/** True for what `--only-damaged` hides. */
+/** True for what `--only-damaged` hides. What a link leads to was not checked. */
 function isIntact(item: BatchItem<Outcome>): boolean {
-  return item.kind === "same" || (item.kind === "outcome" && isSound(item.outcome));
+  if (item.kind !== "outcome") return item.kind === "same";
+  return item.outcome.isUnfollowed !== true && isSound(item.outcome);
 }
 
 function isSound(outcome: Outcome): boolean {

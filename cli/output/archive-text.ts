@@ -168,19 +168,22 @@ export function sampleLines(samples: readonly ColumnSample[]): string[] {
   return ["", ...alignRows([["sample", "means", "least to greatest", "of"], ...rows])];
 }
 
-/** A line for each finding; of many with the same code, only the first. */
+/** A line for each finding, errors first; of many with the same code, only the first. */
 export function findingLines(findings: readonly Finding[]): string[] {
-  const counts = new Map<string, number>();
-  const shown = findings.filter(({ code }) => {
-    const count = (counts.get(code) ?? 0) + 1;
-    counts.set(code, count);
-    return count <= MOST_NAMES;
+  return (["error", "warning"] as const).flatMap((severity) => {
+    const counts = new Map<string, number>();
+    const shown = findings.filter((finding) => {
+      if (finding.severity !== severity) return false;
+      const count = (counts.get(finding.code) ?? 0) + 1;
+      counts.set(finding.code, count);
+      return count <= MOST_NAMES;
+    });
+    const more = [...counts].filter(([, count]) => count > MOST_NAMES);
+    return [
+      ...shown.map(findingLine),
+      ...more.map(([code, count]) => `  ${formatCount(count - MOST_NAMES)} more ${code}; --json lists all`),
+    ];
   });
-  const more = [...counts].filter(([, count]) => count > MOST_NAMES);
-  return [
-    ...shown.map(findingLine),
-    ...more.map(([code, count]) => `  ${formatCount(count - MOST_NAMES)} more ${code}; --json lists all`),
-  ];
 }
 
 function findingLine({ severity, code, message, path, chunk }: Finding): string {

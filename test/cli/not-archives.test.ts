@@ -32,6 +32,8 @@ describe("a link out of a folder of archives", () => {
     const verified = await runCli(["verify", tree]);
     expect(verified.code).toBe(0);
     expect(verified.out).toContain("1 archive: 1 ok, 3 links not followed");
+    const damaged = await runCli(["verify", tree, "--only-damaged"]);
+    expect(damaged.out.match(/^LINK .* not followed$/gm)).toHaveLength(3);
     expect(JSON.parse((await runCli(["ls", tree, "--json"])).out)).toContainEqual({
       path: join(tree, "other.blp"),
       notFollowed: expect.objectContaining({ code: "UNSAFE_PATH", found: join(folder, "far.blp") }) as object,

@@ -38,6 +38,19 @@ it("if there are many, they are counted, the first are named, and JSON lists all
   expect(archives[0].findings).toHaveLength(1200);
 });
 
+it("errors are listed before warnings, and neither counts against the other", async () => {
+  writeFileSync(at("t.csv"), "a,b\n1,2\n");
+  await runCli(["create", at("t"), "--as", "ctable", "--from", at("t.csv")]);
+  for (let i = 0; i < 30; i++) writeFileSync(at(`t/a/data/__${100 + i}.blp`), "left over");
+  writeFileSync(at("t/b/data/__0.blp"), "");
+  const { code, out } = await runCli(["verify", at("t")]);
+  expect(code).toBe(3);
+  const found = out.split("\n").filter((line) => /^ {2}(?:error|warning|\d+ more) /.test(line));
+  expect(found[0]).toMatch(/^ {2}error TRUNCATED: .*b\/data\/__0\.blp/);
+  expect(found).toHaveLength(22);
+  expect(found.at(-1)).toBe("  10 more LEFTOVER; --json lists all");
+});
+
 it.each([
   ["compressed", Buffer.from("text ".repeat(100))],
   ["incompressible", randomValues()],
