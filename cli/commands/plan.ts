@@ -64,7 +64,12 @@ export function addPlan(program: Command, context: Context): void {
         .choices(["convert", "verify", "virtualize", "repair"])
         .default("convert"),
     )
-    .addOption(new Option("--holes <how>", "with --for repair: what to do if a chunk is lost").choices(HOLES))
+    .addOption(
+      new Option(
+        "--holes <how>",
+        "with --for repair: what to do if a chunk is lost; without it, such archives are only named",
+      ).choices(HOLES),
+    )
     .option("--scan", "with --for repair: search files for chunks if nothing else says where they are")
     .option("--json", "print JSON")
     .notes(`
@@ -111,7 +116,7 @@ const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
 };
 
 /** Plans work other than conversions. Throws `BAD_ARGUMENT` for options of conversions. */
-function planWork(
+async function planWork(
   paths: readonly string[],
   flags: PlanFlags & { readonly for: OtherWork },
   command: Command,
@@ -134,7 +139,11 @@ function planWork(
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const { signal } = context;
   const own = { command: work, form, holes, scan, portable, columns: column, dimensionNames, allow, signal };
-  return makePlan(sources, destination, { ...own, output }, json, context);
+  await makePlan(sources, destination, { ...own, output }, json, context);
+  if (work === "repair" && holes === undefined)
+    context.message(
+      "without --holes, archives with lost chunks are only named, and not copied; to save their other rows, plan again with --holes fill, drop or cut",
+    );
 }
 
 async function makePlan(

@@ -24,7 +24,7 @@ import {
 import { bucketStore, parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { keyOf } from "./fs/fs-folders.ts";
-import { statIfThere } from "./fs/fs-handles.ts";
+import { isAbsence, lstat, statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
 
@@ -95,6 +95,9 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     if (held !== undefined) return held;
     const file = fileAbove(path);
     if (file !== undefined) return besideOf(file, path);
+    // A link that leads nowhere, or to itself, and a folder that may not be searched are not the same as nothing.
+    if (!isAbsence(cause) || lstat(path) !== undefined)
+      await new FileStore(dirname(path)).stat(basename(path));
     // Node.js replaces bytes that are not UTF-8 by this character, also in typed arguments.
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"

@@ -152,3 +152,17 @@ describe("packed files in a folder", () => {
     );
   });
 });
+
+it.each(["repair --dry-run", "compact", "link", "info"])(
+  "%s names a loop of links, and a link to nothing",
+  async (command) => {
+    const path = join(folder, "link");
+    symlinkSync("link", path);
+    expect((await runCli([...command.split(" "), path])).err).toContain("symbolic links form a loop");
+    rmSync(path);
+    symlinkSync("nowhere", path);
+    expect((await runCli([...command.split(" "), path])).err).toContain(
+      "a symbolic link to nowhere, where nothing is",
+    );
+  },
+);
