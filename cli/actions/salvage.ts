@@ -4,6 +4,7 @@ import {
   type ErrorCode,
   type Finding,
   isSuperchunkError,
+  type Progress,
   type RepairReport,
   SuperchunkError,
   type VerifyReport,
@@ -134,7 +135,9 @@ async function adviseConversion(
   const seen = new AbortController();
   const own = AbortSignal.any([signal, seen.signal]);
   try {
-    await repairArray(path, { dryRun: true, signal: own, allow, onProgress: () => seen.abort() });
+    // While it looks for chunks, it counts bytes.
+    const onProgress = ({ unit }: Progress): void => void (unit !== "bytes" && seen.abort());
+    await repairArray(path, { dryRun: true, signal: own, allow, onProgress });
   } catch (error) {
     signal.throwIfAborted();
     if (!seen.signal.aborted) {

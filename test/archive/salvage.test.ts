@@ -707,3 +707,22 @@ async function hashesOf(store: MemoryStore): Promise<string[]> {
     keys.map(async (key) => `${key} ${sha256((await store.get(key)) ?? new Uint8Array(0))}`),
   );
 }
+
+test("the search for chunks in a long file is reported in bytes, once for each MiB, before the chunks are", async () => {
+  const size = 5 << 20;
+  // Only the magic is left: nothing counts the chunks, or says where they are.
+  const long = new Uint8Array(size);
+  long.set(new TextEncoder().encode("blpk"));
+  const seen: Progress[] = [];
+  const onProgress = (progress: Progress): void => void seen.push(progress);
+  await repairArray(new MemoryStore(new Map([[FILE, long]])), FILE, {
+    dryRun: true,
+    scan: true,
+    onProgress,
+  }).catch(() => undefined);
+  const searched = seen.filter(({ unit }) => unit === "bytes");
+  expect(searched.length).toBeGreaterThanOrEqual(3);
+  expect(searched.every(({ total }) => total === size)).toBe(true);
+  for (const [i, { done }] of searched.entries())
+    expect(done - (searched[i - 1]?.done ?? 0)).toBeGreaterThanOrEqual(1 << 20);
+});

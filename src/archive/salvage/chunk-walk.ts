@@ -8,6 +8,7 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { pauseIfDue } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { LongOptions } from "../kinds/types.ts";
 import { skipZeros } from "../places/blpk-file.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { findFlaw, headerIn, readHeaderAt } from "./chunk-check.ts";
@@ -75,13 +76,15 @@ export class ChunkProbe {
   readonly #store: ReadableStore;
   readonly #file: ProbedFile;
   readonly #maxNbytes: number;
-  readonly #signal: AbortSignal | undefined;
+  readonly #long: LongOptions;
+  /** The byte up to which the search is reported. */
+  #reported = 0;
 
-  constructor(store: ReadableStore, file: ProbedFile, maxNbytes: number, signal: AbortSignal | undefined) {
+  constructor(store: ReadableStore, file: ProbedFile, maxNbytes: number, long: LongOptions) {
     this.#store = store;
     this.#file = file;
     this.#maxNbytes = maxNbytes;
-    this.#signal = signal;
+    this.#long = long;
   }
 
   get digestLength(): number {
@@ -91,8 +94,12 @@ export class ChunkProbe {
   /** Bytes of the file, as far as it has them. Throws if the search is aborted, which may take hours in a long file. */
   async read(offset: number, length: number): Promise<Uint8Array> {
     await pauseIfDue();
-    this.#signal?.throwIfAborted();
+    this.#long.signal?.throwIfAborted();
     const { key, size } = this.#file;
+    if (offset >= this.#reported + WINDOW) {
+      this.#reported = offset;
+      this.#long.onProgress?.({ done: offset, total: size, unit: "bytes" });
+    }
     const range = { offset, length: Math.max(0, Math.min(length, size - offset)) };
     return range.length === 0
       ? new Uint8Array(0)

@@ -102,7 +102,7 @@ export async function findBloscpackChunks(
   const first = await fullChunk(store, file, own, given);
   const isKnown = given !== undefined && given > 0 && first.chunkBytes > 0;
   const count = isKnown ? Math.ceil(given / first.chunkBytes) : file.places.length;
-  const facts = { count, maxNbytes: 0x7fff_ffff, scan: long.scan === true, signal: long.signal };
+  const facts = { ...long, count, maxNbytes: 0x7fff_ffff, scan: long.scan === true };
   // A count in the header that the shape contradicts is damage.
   const found = count === file.places.length ? file : ((await findFileChunks(store, key, facts)) ?? file);
   const lengths = found === file ? own : await lengthsOf(store, found);
@@ -229,8 +229,7 @@ async function byLayout(
     const key = joinKey(folder, superchunkName(number));
     if (!files.has(number)) {
       long.signal?.throwIfAborted();
-      const { signal } = long;
-      const file = await findFileChunks(store, key, { count: needed, maxNbytes: chunkBytes, scan, signal });
+      const file = await findFileChunks(store, key, { ...long, count: needed, maxNbytes: chunkBytes, scan });
       files.set(number, file);
       for (const problem of file?.problems ?? []) problems.push(`${store.describe(key)}: ${problem}`);
     }
@@ -270,10 +269,10 @@ async function byNumber(
     long.signal?.throwIfAborted();
     const key = joinKey(folder, superchunkName(number));
     const file = await findFileChunks(store, key, {
+      ...long,
       count: number < highest ? superchunklen : undefined,
       maxNbytes: chunkBytes,
       scan,
-      signal: long.signal,
     });
     if (file === undefined) problems.push(`${store.describe(key)} is missing`);
     for (const problem of file?.problems ?? []) problems.push(`${store.describe(key)}: ${problem}`);

@@ -23,6 +23,7 @@ import {
 } from "../../format/metadata.ts";
 import type { ChecksumName, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { LongOptions } from "../kinds/types.ts";
 import { type Flaw, findChecksum, isFlaw, jsonLength, startOfTable } from "./chunk-check.ts";
 import { ChunkProbe, type Gap, type ProbedFile, type Walked } from "./chunk-walk.ts";
 
@@ -38,14 +39,13 @@ const BATCH = 4096;
 const OPEN_BRACE = 0x7b;
 
 /** What the caller knows of the file. */
-export interface ChunkFileFacts {
+export interface ChunkFileFacts extends LongOptions {
   /** Chunks that the file should hold, if the array's metadata give it. */
   readonly count?: number | undefined;
   /** Most decoded bytes of a chunk. */
   readonly maxNbytes: number;
   /** Searches for Blosc headers if nothing else locates the chunks. */
   readonly scan: boolean;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** A chunk's place in a file, or why there is none. */
@@ -122,7 +122,7 @@ class Search {
     this.#store = store;
     this.#facts = facts;
     this.#file = { key, path: store.describe(key), size };
-    this.#probe = new ChunkProbe(store, this.#file, facts.maxNbytes, facts.signal);
+    this.#probe = new ChunkProbe(store, this.#file, facts.maxNbytes, facts);
   }
 
   async run(): Promise<FileChunks> {

@@ -181,8 +181,8 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   const changed = await readOrNote({ problems, lost }, loss, () => withJournal(given, key, head, options));
   const store = changed ?? given;
   const path = store.describe(key);
-  const { signal, scan = false } = options;
-  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan, signal });
+  const { signal, onProgress, scan = false } = options;
+  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan, signal, onProgress });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   if (file.size === 0)
     throw new SuperchunkError("TRUNCATED", "the file is empty; look for a complete copy", { path });
