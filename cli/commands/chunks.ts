@@ -49,10 +49,11 @@ Examples:
         throw wrongUse("map", "--map is for people: give it without --json and --missing");
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isEmpty = true;
+      const shades = new Set<string>();
       for await (const part of partsUnder(path, options, context)) {
         isEmpty = false;
         try {
-          if (list === undefined) await printLines(part, options, context);
+          if (list === undefined) await printLines(part, options, shades, context);
           else await printJson(list, part, options, context);
         } catch (error) {
           if (!(error instanceof SuperchunkError)) throw error;
@@ -69,6 +70,7 @@ Examples:
         }
       }
       if (isEmpty && list === undefined) await context.out.line("no chunks");
+      if (shades.size > 0) await context.out.line(legendOf(shades));
       await list?.end();
     });
 }
@@ -210,6 +212,7 @@ function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
 async function printLines(
   { path, column, archive, error }: Part,
   options: ChunksOptions,
+  shades: Set<string>,
   context: Context,
 ): Promise<void> {
   const { out, signal } = context;
@@ -217,7 +220,7 @@ async function printLines(
   if (column !== undefined) await out.line(`column ${printable(column)}`);
   if (archive === undefined) throw error;
   if (options.missing === true) return printMissing(archive, context);
-  if (options.map === true) return printMap(archive, context);
+  if (options.map === true) return printMap(archive, shades, context);
   const { nchunks, nbytes } = archive;
   let table: ChunkTable | undefined;
   for await (const chunk of listed(archive, { signal })) {
@@ -233,8 +236,12 @@ async function printLines(
   if (table === undefined) await out.line("no chunks");
 }
 
-/** Prints a character for each chunk. One that cannot be read is marked, and those after it are still shown. */
-async function printMap(archive: BytesArchive | ReadableArray, context: Context): Promise<void> {
+/** Prints a character for each chunk, and adds it to `shades`. One that cannot be read is marked, and those after it are still shown. */
+async function printMap(
+  archive: BytesArchive | ReadableArray,
+  shades: Set<string>,
+  context: Context,
+): Promise<void> {
   const { out, signal } = context;
   const { nchunks } = archive;
   const map = new ShadeMap(nchunks, out.columns);
@@ -263,7 +270,7 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
       [next, end] = [next + 1, nchunks];
     }
   }
-  for (const line of nchunks === 0 ? ["no chunks"] : map.lines()) await out.line(line);
+  for (const line of nchunks === 0 ? ["no chunks"] : map.lines(shades)) await out.line(line);
   if (failure === undefined) return;
   context.note(exitCodeOf(failure));
   await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(inCommandWords(failure.message))}`);
@@ -309,6 +316,13 @@ interface MapCell {
   readonly cbytes?: number;
 }
 
+/** A legend of the characters in the maps. */
+function legendOf(seen: ReadonlySet<string>): string {
+  const meanings = [...SHADES, [0, MISSING, "not stored"], [0, DAMAGED, "damaged"]] as const;
+  const words = meanings.flatMap(([, shade, text]) => (seen.has(shade) ? [`${shade} ${text}`] : []));
+  return `stored size: ${words.join("   ")}`;
+}
+
 /** A map that is filled in the order of chunks. */
 class ShadeMap {
   readonly #width: number;
@@ -337,17 +351,14 @@ class ShadeMap {
     }
   }
 
-  /** The map, and a legend of the characters in it. */
-  lines(): string[] {
+  /** The map. Adds the characters in it to `seen`. */
+  lines(seen: Set<string>): string[] {
     const shades = Array.from(this.#damaged, (_, cell) => this.#shadeOf(cell));
     const rows: string[] = [];
     for (let at = 0; at < shades.length; at += this.#width)
       rows.push(shades.slice(at, at + this.#width).join(""));
-    const seen = new Set(shades);
-    const meanings = [...SHADES, [0, MISSING, "not stored"], [0, DAMAGED, "damaged"]] as const;
-    const legend = meanings.flatMap(([, shade, text]) => (seen.has(shade) ? [`${shade} ${text}`] : []));
-    if (this.#per > 1) legend.push(`${this.#per} chunks to a character`);
-    return [...rows, `stored size: ${legend.join("   ")}`];
+    for (const shade of shades) seen.add(shade);
+    return this.#per > 1 ? [...rows, `${this.#per} chunks to a character`] : rows;
   }
 
   #shadeOf(cell: number): string {

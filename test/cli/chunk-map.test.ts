@@ -89,3 +89,15 @@ it("the map marks chunks that are not stored, and groups many chunks into one ch
   ]);
   expect([code, err]).toEqual([2, expect.stringContaining("--map is for people")]);
 });
+
+it("the maps of a folder share one legend, which explains every character in them", async () => {
+  const { code, out } = await runCli(["chunks", join(corpusFolder, "carray"), "--map"]);
+  expect(code).toBe(0);
+  const lines = out.trimEnd().split("\n");
+  const maps = lines.filter((line) => /^[█▓▒░]+$/.test(line));
+  expect(maps.length).toBeGreaterThan(10);
+  const legends = lines.filter((line) => line.startsWith("stored size: "));
+  expect(legends).toEqual([lines.at(-1)]);
+  const explained = [...(legends[0] ?? "")].filter((each) => "█▓▒░".includes(each));
+  expect(explained.sort()).toEqual([...new Set(maps.join(""))].sort());
+});
