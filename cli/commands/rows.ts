@@ -39,12 +39,15 @@ async function resize(
   context: Context,
 ): Promise<void> {
   const { io, signal } = context;
-  const plan = await withProgress(io, "resize", { name: path }, (onProgress) =>
+  const { rowBytes, ...plan } = await withProgress(io, "resize", { name: path }, (onProgress) =>
     withRoot(path, { breakLock, readOnly: dryRun }, context, async (array) => {
       const wanted = shape.length === 1 ? [...shape, ...array.shape.slice(1)] : shape;
       const found = await array.planResize(wanted);
       if (!dryRun) await array.resize(wanted, { signal, onProgress });
-      return found;
+      return {
+        ...found,
+        rowBytes: found.shape.slice(1).reduce((bytes, n) => bytes * n, array.dtype.itemSize),
+      };
     }),
   );
   const [rowsBefore = 0] = plan.shapeBefore;
@@ -62,9 +65,13 @@ async function resize(
     return context.message(
       `${path}: ${formatPlural(rows, "row")} now, ${formatPlural(rowsBefore, "row")} before`,
     );
-  const change = rows < rowsBefore ? "cut off" : "appended with default values";
-  const moved = formatPlural(Math.abs(rows - rowsBefore), "row");
-  context.message(`${path}: ${moved} would be ${change}, ${formatPlural(rows, "row")} then`);
+  const moved = Math.abs(rows - rowsBefore);
+  const change =
+    rows < rowsBefore
+      ? "cut off"
+      : `appended with default values (${formatSize(moved * rowBytes)} uncompressed)`;
+  const then = formatPlural(rows, "row");
+  context.message(`${path}: ${formatPlural(moved, "row")} would be ${change}, ${then} then`);
 }
 
 interface DeleteFlags extends Switches<"dryRun" | "breakLock" | "json"> {

@@ -36,7 +36,7 @@ describe("resize", () => {
     const told = `superchunk: ${at("root")}: 130 rows would be cut off, 20 rows then\n`;
     expect([code, err]).toEqual([0, told]);
     expect((await runCli(["resize", at("root"), "151", "--dry-run"])).err).toContain(
-      "1 row would be appended with default values, 151 rows then",
+      "1 row would be appended with default values (8 bytes uncompressed), 151 rows then",
     );
     expect(((await open(at("root"))) as ArrayArchive).shape).toEqual([150]);
     cpSync(findFixture("bloscpack-3/array-f8.blp").file, at("f.blp"));
