@@ -35,7 +35,7 @@ import { helpersFor } from "./threads/convert-helpers.ts";
 import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** The options of {@link convert}. */
-const OPTIONS =
+export const CONVERT_OPTIONS =
   "allow blosc breakLock chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify verifyOnly workerUrl";
 
 /** Options of `convert` for paths and addresses. */
@@ -60,7 +60,7 @@ export async function convert(
   destination: string,
   options: ConvertPathOptions = {},
 ): Promise<ConvertResult> {
-  checkOptions(options, OPTIONS);
+  checkOptions(options, CONVERT_OPTIONS);
   const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
   return closing(await findSources(from, to, options), ({ source }) => {
     const target = locateDestination(to, options);
@@ -91,7 +91,7 @@ export async function* planConversion(
   destination: string,
   options: ConvertPathOptions = {},
 ): AsyncGenerator<PlanEntry> {
-  checkOptions(options, OPTIONS);
+  checkOptions(options, CONVERT_OPTIONS);
   const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
   const { source, close } = await findSources(from, to, options);
   try {
@@ -221,6 +221,9 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
   }
 }
 
+const REPAIR_OPTIONS =
+  "allow breakLock chunklen discard dryRun dtype fill holes into onProgress openPlace order scan shape signal";
+
 /** Options of {@link repairArray}. */
 export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
   /** An empty path or address in a bucket; without it, the array is repaired in place. */
@@ -237,6 +240,7 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
  * up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
+  checkOptions(options, REPAIR_OPTIONS);
   const { into: target, breakLock, allow, ...rest } = options;
   const at = givenPath(path);
   const into = target === undefined ? undefined : givenPath(target);

@@ -20,9 +20,16 @@ import { type SharedStatus, statusOf, unitsLeft } from "../plan/status.ts";
 import { PLAN_HEAD, readPlan, type StoredPlan, storePlan } from "../plan/stored-plan.ts";
 import { repairSource, verifySource } from "../plan/verify.ts";
 import { type ListSettings, listSource, replayLists } from "../plan/virtualize.ts";
+import { checkOptions } from "../store/check-options.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
+import {
+  CONVERT_OPTIONS,
+  type ConvertPathOptions,
+  findSources,
+  locateDestination,
+  membershipOf,
+} from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
 import {
   assertNamesDiffer,
@@ -76,6 +83,7 @@ export async function plan(
   destination: string,
   options: PlanPathOptions = {},
 ): Promise<SharedPlan> {
+  checkOptions(options, `command form holes output scan ${CONVERT_OPTIONS}`);
   const { output, threads: _, command = "convert", form, holes, scan, ...own } = options;
   const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
   const to = absolute(destination);

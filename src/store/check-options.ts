@@ -3,7 +3,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 
 /** Options that are true or false, numbers of 0 or more, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
-  "breakLock concat directMemory immutable looksAtAll measureText overwrite portable readOnly recode resume skipFailed verify verifyOnly writeEmptyChunks zarr",
+  "breakLock concat directMemory discard dryRun immutable looksAtAll measureText overwrite portable readOnly recode resume skipFailed verify verifyOnly writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
 const LISTS = /* @__PURE__ */ words("add allow places");

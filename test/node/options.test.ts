@@ -1,9 +1,16 @@
 /** The options of the functions that take a path: each function knows every option of its type. */
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { type ConvertPathOptions, convert } from "../../src/node/convert.ts";
+import {
+  type ConvertPathOptions,
+  convert,
+  type RepairPathOptions,
+  repairArray,
+} from "../../src/node/convert.ts";
 import { type CreatePathOptions, create, type EditPathOptions, edit } from "../../src/node/edit.ts";
 import { type OpenPathOptions, open, openArray } from "../../src/node/open.ts";
+import { type PlanPathOptions, plan } from "../../src/node/plan.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
 /** Every name of the options of a function. The compiler compares them with the type. */
@@ -66,6 +73,26 @@ const CONVERT: Names<ConvertPathOptions> = {
   verify: 0,
   verifyOnly: 0,
   workerUrl: 0,
+};
+
+const PLAN: Names<PlanPathOptions> = { ...CONVERT, command: 0, form: 0, holes: 0, output: 0, scan: 0 };
+
+const REPAIR: Names<RepairPathOptions> = {
+  allow: 0,
+  breakLock: 0,
+  chunklen: 0,
+  discard: 0,
+  dryRun: 0,
+  dtype: 0,
+  fill: 0,
+  holes: 0,
+  into: 0,
+  onProgress: 0,
+  openPlace: 0,
+  order: 0,
+  scan: 0,
+  shape: 0,
+  signal: 0,
 };
 
 const EDIT: Names<EditPathOptions & CreatePathOptions> = {
@@ -133,6 +160,8 @@ const EDIT: Names<EditPathOptions & CreatePathOptions> = {
 test.each([
   ["open", OPEN, (path: string, options: never) => open(path, options)],
   ["convert", CONVERT, (path: string, options: never) => convert(path, "new", options)],
+  ["plan", PLAN, (path: string, options: never) => plan(path, "new", options)],
+  ["repairArray", REPAIR, (path: string, options: never) => repairArray(path, options)],
   ["edit", EDIT, (path: string, options: never) => edit(path, options)],
   ["create", EDIT, (path: string, options: never) => create(path, options)],
 ] as const)("%s knows each option of its type", async (_, names, call) => {
@@ -145,6 +174,30 @@ test.each([
     );
     expect(message).not.toMatch(/unknown option/);
   }
+});
+
+test("repairArray and plan refuse an option that they do not know, and change nothing", async () => {
+  const slip = { dryrun: true } as object;
+  for (const run of [repairArray("a", slip), plan("a", "new", slip)])
+    await expect(run).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "dryrun" } });
+});
+
+test.each([
+  "bloscpack-3/array-f8.blp",
+  "carray/bcolz-f8-chunks",
+  "ctable/bcolz-daily-equities",
+  "blz-superchunk/f8-default",
+  "zarr3-sharded/zp-u2-2d-missing",
+])("verify of %s refuses wrong values of its options", async (path) => {
+  const archive = await open(`${corpusFolder}/${path}`);
+  for (const [field, value] of [
+    ["onProgress", 5],
+    ["signal", 5],
+  ] as const) {
+    const verified = archive.verify({ [field]: value });
+    await expect(verified).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field } });
+  }
+  await archive.close();
 });
 
 test.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(

@@ -1,15 +1,24 @@
 /** Notices that another archive has taken the place of the one that is read. */
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import type { Identity } from "./types.ts";
+import type { Identity, LongOptions } from "./types.ts";
 
-/** Runs a check of what is stored. Throws `STALE` if something else has taken its place meanwhile: then the check has read parts of both. */
+/**
+ * Runs a check of what is stored, with the options of `verify`. Throws `STALE` if something else has taken its place meanwhile: then the
+ * check has read parts of both.
+ */
 export async function whileUnchanged<T>(
   store: ReadableStore,
   objects: readonly Identity[],
   check: () => Promise<T>,
-  options: StoreOptions,
+  options: LongOptions,
 ): Promise<T> {
+  // A page that verifies does not load the check of all options.
+  const { onProgress, signal } = options;
+  if (onProgress !== undefined && typeof onProgress !== "function")
+    throw badArgument("onProgress", onProgress, "a function");
+  if (signal !== undefined && typeof signal?.throwIfAborted !== "function")
+    throw badArgument("signal", signal, "an AbortSignal");
   if (store.readsToStat === true) return check();
   const isPinned = store.pinsVersions === true;
   const versionOf = async (key: string): Promise<string | undefined> =>
