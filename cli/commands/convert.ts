@@ -159,11 +159,12 @@ export function addConvert(program: Command, context: Context): void {
       "archives (files, folders, URLs), Zarr arrays or groups, or folders of them; the last path is the destination",
     );
   addConversionOptions(command)
-    .option("--dry-run", "show what would happen; write nothing")
+    .option("--dry-run", "show what would happen in an empty place; write nothing")
     .addOption(
-      new Option("--resume", "continue an unfinished conversion of the same source and options").conflicts(
-        "overwrite",
-      ),
+      new Option(
+        "--resume",
+        "continue an unfinished conversion of the same source and options; it does not try again what failed in one that ended",
+      ).conflicts("overwrite"),
     )
     .option("--overwrite", "replace an earlier conversion to DST")
     .addOption(

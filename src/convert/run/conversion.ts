@@ -232,7 +232,7 @@ export class Conversion {
     if (isTaken && resume && !record.isResumed)
       throw conflict(
         store.describe(root),
-        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it",
+        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it. Convert a source that failed then alone, to its own place in the destination",
       );
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
