@@ -130,6 +130,11 @@ interface FoundSources {
   close(): Promise<void>;
 }
 
+/** Throws `CONFLICT` if the destination is a source, is inside one, or contains one. */
+export async function refuseOverlaps(sources: readonly string[], destination: string): Promise<void> {
+  for (const path of sources) refuseOverlapping(await realLocation(path), await realLocation(destination));
+}
+
 /** Opens one archive or node; or everything in folders and several sources; or all archives joined. */
 export async function findSources(
   sources: string | readonly string[],
@@ -138,7 +143,7 @@ export async function findSources(
 ): Promise<FoundSources> {
   const paths = [sources].flat();
   if (paths.length === 0) throw badArgument("the list of sources", "empty", "at least one path");
-  for (const path of paths) refuseOverlapping(await realLocation(path), await realLocation(destination));
+  await refuseOverlaps(paths, destination);
   if (options.concat === true) return openInOrder(paths, options);
   const [only] = paths;
   const found = paths.length > 1 || only === undefined ? undefined : await openOne(only, options);
@@ -236,7 +241,7 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
  * Repairs the archive at a path or an address in a bucket into another one, or in place for an array of superchunks, and reports its changes and
  * losses.
  *
- * @throws NOT_FOUND; UNSUPPORTED for anything but an archive; CONFLICT if a writer holds the lock; INCOMPLETE if rows would be lost or made
+ * @throws NOT_FOUND; UNSUPPORTED for anything but an archive; CONFLICT if a writer holds the lock, or `into` is inside the archive; INCOMPLETE if rows would be lost or made
  * up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
@@ -244,6 +249,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   const { into: target, breakLock, allow, ...rest } = options;
   const at = givenPath(path);
   const into = target === undefined ? undefined : givenPath(target);
+  if (into !== undefined) await refuseOverlaps([at], into);
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
   const { store, path: key } =

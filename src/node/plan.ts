@@ -29,6 +29,7 @@ import {
   findSources,
   locateDestination,
   membershipOf,
+  refuseOverlaps,
 } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
 import {
@@ -89,6 +90,7 @@ export async function plan(
   const to = absolute(destination);
   if (output !== undefined) await checkOutput(output, to);
   if (command !== "convert") {
+    if (command === "repair") await refuseOverlaps(from, to);
     const { portable, columns, dimensionNames } = own;
     const chosen = {
       verify: {},
