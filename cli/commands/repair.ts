@@ -121,8 +121,12 @@ async function repair(
     if (isLong) printSome("lost", holeLines(report.holes), context);
     printSome("lost", isLong ? lost.slice(report.holes.length) : lost, context);
     const filled = report.filled.reduce((sum, { from, to }) => sum + to - from, 0);
-    if (filled > 0)
-      context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);
+    // A Zarr array has no record of them: their chunks are not stored.
+    const where =
+      report.intact === undefined
+        ? '"superchunk chunks --missing" lists their chunks, which are not stored'
+        : "info and verify name them until they are set";
+    if (filled > 0) context.message(`filled: ${formatPlural(filled, "row")}; ${where}`);
     if (report.setAside !== undefined)
       context.message(`what was replaced is in ${report.setAside}; remove it when you no longer need it`);
     if (dryRun === true && holes === undefined && report.holes.length > 0) {

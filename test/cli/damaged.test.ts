@@ -255,3 +255,17 @@ it("repair never advises to overwrite what another repair, or anything else, has
   rmSync(record);
   expect((await runCli(["repair", at("rows.blp"), at("begun.blp"), ...fill])).code).toBe(3);
 });
+
+it("repair says where the filled rows are named: in the copy of an archive, but not of a Zarr array", async () => {
+  for (const [name, command] of [
+    ["blz", "verify"],
+    ["zarr", "chunks --missing"],
+  ] as const) {
+    const copy = at(`${name}-copy`);
+    const { err } = await runCli(["repair", at(name), copy, "--holes", "fill"]);
+    expect(err).toMatch(new RegExp(`^superchunk: filled: \\d rows; .*${command}`, "m"));
+    const { out } = await runCli([...command.split(" "), copy]);
+    expect(out).toMatch(name === "blz" ? /FILLED: .*rows 8 to 11/ : /^ +2 +8 .*c\/1$/m);
+    expect((await runCli(["verify", copy])).out.includes("FILLED")).toBe(name === "blz");
+  }
+});
