@@ -5,6 +5,7 @@ import { convert, planConversion } from "../../src/node/index.ts";
 import type { ConvertFormat, ConvertResult } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { optionOf, wrongUse } from "../failure.ts";
+import { refuseOther } from "../input/input.ts";
 import { isAddress } from "../input/units.ts";
 import {
   type ConvertFlags,
@@ -65,6 +66,7 @@ export async function convertTo(
   context: Context,
 ): Promise<void> {
   checkConversion(paths, flags);
+  if (flags.report !== undefined) await refuseOther(flags.report);
   const options = { ...toOptions(flags, context), skipFailed: true };
   if (flags.dryRun === true)
     return printPlans(planConversion(paths, destination, options), destination, flags, context);

@@ -11,13 +11,12 @@ import { createInterface } from "node:readline";
 import {
   type JsonObject,
   type JsonValue,
-  type SuperchunkError,
   stringifyJson,
   type UnfinishedConversion,
 } from "../../src/index.ts";
 import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { wrongUse } from "../failure.ts";
+import { notReport, refuseOther } from "../input/input.ts";
 import { isFolder } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
@@ -222,12 +221,13 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
       const line = parseLine(text);
       const length = Buffer.byteLength(text) + 1;
       // Only the last line may be incomplete, if the process was killed while it wrote it.
-      if (line === undefined && end + length <= size) throw notRecord(path);
+      if (line === undefined && end + length <= size) throw notReport(path);
       if (line === undefined || end + length > size) break;
       kept.set(line.path, line.line);
       end += length;
     }
   }
+  if (!resume) await refuseOther(path);
   const file = await open(path, resume ? "a" : "w");
   if (resume) await file.truncate(end);
   return {
@@ -259,14 +259,6 @@ function parseLine(text: string): { readonly path: string; readonly line: JsonOb
   } catch {
     return undefined;
   }
-}
-
-function notRecord(path: string): SuperchunkError {
-  return wrongUse(
-    "report",
-    "the file is not a report of verify, and is not changed; give another --report, or leave out --resume",
-    { path },
-  );
 }
 
 /** Number of archives from which on another thread pays off. */

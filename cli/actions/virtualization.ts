@@ -5,6 +5,7 @@ import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/no
 import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
+import { refuseOther } from "../input/input.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { type ConvertFlags, noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
 import { printable } from "../values/cell-text.ts";
@@ -72,6 +73,7 @@ async function writeForm(
   context: Context,
 ): Promise<void> {
   checkFlags(flags);
+  if (flags.report !== undefined) await refuseOther(flags.report);
   let entries: readonly FoundEntry[] = [];
   const failures: FailedArchive[] = [];
   let status: "referenced" | "left out" = "left out";

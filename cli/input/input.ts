@@ -179,3 +179,26 @@ export class UnnamedFile implements ReadableStore {
     return key;
   }
 }
+
+/**
+ * Refuses to write a report over a file that is not one: with the name left out, `--report` takes the first path for it.
+ * @throws BAD_ARGUMENT; the file is not changed
+ */
+export async function refuseOther(path: string): Promise<void> {
+  const info = await stat(path).catch(() => undefined);
+  if (info?.isFile() !== true || info.size === 0) return;
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0);
+    if (!/^\{\s*"(?:path|archives)"/.test(buffer.toString("latin1", 0, bytesRead))) throw notReport(path);
+  } finally {
+    await file.close();
+  }
+}
+
+/** The error for a file that is not a report. */
+export function notReport(path: string): SuperchunkError {
+  return wrongUse("report", "the file exists, is not a report, and is not changed; give another --report", {
+    path,
+  });
+}

@@ -1,6 +1,6 @@
 /** Files next to archives, or only a part of one, are reported as what they are. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../folder.ts";
@@ -166,3 +166,29 @@ it.each(["repair --dry-run", "compact", "link", "info"])(
     );
   },
 );
+
+it.each([
+  ["verify", ["--resume"]],
+  ["verify", []],
+  ["convert", []],
+  ["virtualize", []],
+])("%s %j does not write a report over an archive that was taken for its name", async (command, options) => {
+  const path = join(folder, "a.blp");
+  const other = join(folder, "b.blp");
+  writeFileSync(join(folder, "bytes"), "some bytes");
+  for (const each of [path, other]) await runCli(["compress", join(folder, "bytes"), each]);
+  const before = readFileSync(path);
+  const target =
+    command === "verify" ? [] : [join(folder, command === "convert" ? "refs.zarr" : "refs.json")];
+  const { code, err } = await runCli([command, ...options, "--report", path, other, ...target]);
+  expect([code, err]).toEqual([2, expect.stringContaining("a.blp: the file exists, is not a report")]);
+  expect(readFileSync(path)).toEqual(before);
+  // A report is written again.
+  const report = join(folder, "report");
+  for (let run = 0; run < 2; run++) {
+    const made =
+      command === "verify" ? [] : [join(folder, `refs${run}.${command === "convert" ? "zarr" : "json"}`)];
+    const args = [command, ...options, "--report", report, other, ...made];
+    expect((await runCli(args)).code).toBe(0);
+  }
+});
