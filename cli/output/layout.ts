@@ -19,7 +19,7 @@ export function firstNames(paths: readonly string[]): string {
 
 /** The notes; those that say the same of many columns are joined. */
 export function joinNotes(notes: readonly string[]): readonly string[] {
-  const reasonOf = (note: string): string => note.replace(/^.*?: /, "");
+  const reasonOf = (note: string): string => note.replace(/^.*?: /s, "");
   const alike = new Map(notes.map((note) => [reasonOf(note), note]));
   if (notes.length - alike.size < 2) return notes;
   return [...alike].map(([reason, note]) => {

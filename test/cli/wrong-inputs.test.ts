@@ -345,10 +345,10 @@ it("a condition on plain bytes is refused because they have no columns, and not 
   }
 });
 
-it("notes that say the same of several columns are one note, with their number", async () => {
+it("notes that say the same of several columns are one note, with their number; names may have line breaks", async () => {
   writeFileSync(
     at("dates.csv"),
-    "a,b,c\n2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00\n",
+    'a,b,"c\nd"\n2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00,2020-01-01T10:00:00+02:00\n',
   );
   const { code, err } = await runCli(["create", at("dates"), "--from", at("dates.csv")]);
   expect([code, err]).toEqual([0, expect.stringContaining("; the same for 2 more")]);
