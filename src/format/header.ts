@@ -308,7 +308,7 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
           : unpackerOf(name) !== undefined
             ? `it is a packed file: unpack it first, with ${unpackerOf(name)}`
             : HDF5_NAMES.test(name)
-              ? `it has the name of an HDF5 file, and starts with ${error.details.found}, not with 89 48 44 46: it is NetCDF 3 (43 44 46), which xarray turns into NetCDF 4, a later part of one (family or split driver), or damaged`
+              ? `it has the name of an HDF5 file, and starts with ${error.details.found}, not with 89 48 44 46: it is NetCDF 3 (43 44 46; read it with xarray), a later part of one (family or split driver), or damaged`
               : `superchunk does not recognise it: it starts with ${error.details.found}, not with "blpk"`;
     throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }

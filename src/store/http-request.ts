@@ -242,11 +242,12 @@ function parseRetryAfter(response: Response): number | undefined {
 }
 
 function describeFailure(request: Request<unknown>, tries: number, error: unknown): SuperchunkError {
-  const cause =
-    error instanceof Error && error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : "";
-  const reason = cause !== "" ? cause : error instanceof Error ? error.message : String(error);
+  const { message, cause } = error instanceof Error ? error : new Error(String(error));
+  const reason = cause instanceof Error ? `${message}: ${cause.message}` : message;
+  // Browsers say why in their console only, and not to the page.
+  const hint = /^(Failed|Load|Network)/.test(reason) ? "; CORS? See the console" : "";
   const count = tries === 1 ? "1 try" : `${tries} tries`;
-  return new SuperchunkError("IO", `${request.method} failed after ${count} (${reason})`, {
+  return new SuperchunkError("IO", `${request.method} failed after ${count} (${reason})${hint}`, {
     path: request.path,
     found: reason,
     cause: error,

@@ -78,7 +78,7 @@ it("what a newcomer types first is answered with what to type instead", async ()
     [["convert", array, at("b.zarr"), "--column", "close", "--dry-run"], 2, "it has no columns; leave out"],
     [["virtualize", array, at("b.json"), "--column", "close"], 2, "it has no columns; leave out --column"],
     [["convert", at("a.parquet"), at("b")], 1, `superchunk create DST --from ${at("a.parquet")} makes one`],
-    [["info", at("3.nc")], 1, "it is NetCDF 3 (43 44 46), which xarray turns into NetCDF 4"],
+    [["info", at("3.nc")], 1, "it is NetCDF 3 (43 44 46; read it with xarray)"],
     [["create", at("b"), "--from", at("a.parquet")], 3, "not a whole Parquet file; look for another copy"],
     [["create", at("b"), "--from", at("0.parquet")], 3, "not a whole Parquet file; look for another copy"],
   ] as const) {
