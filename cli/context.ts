@@ -95,6 +95,12 @@ export class Context {
   async json(value: unknown): Promise<void> {
     await this.out.line(stringifyJson(value as JsonValue, { indent: 2 }));
   }
+
+  /** Tells an outcome: its facts as JSON with `--json`, else a line for people. */
+  async tell(json: boolean | undefined, facts: unknown, text: string): Promise<void> {
+    if (json === true) await this.json(facts);
+    else this.message(text);
+  }
 }
 
 /** A command: one of commander, with what several commands have in common. */

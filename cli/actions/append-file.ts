@@ -52,7 +52,7 @@ export async function appendToFile(
   } finally {
     await file.abandon();
   }
-  await report(path, result, flags, context);
+  await context.tell(flags.json, { path, dryRun, ...result }, `${path}: ${describe(result, dryRun)}`);
 }
 
 /** Bytes of an input. Throws `BAD_ARGUMENT` for a stream, whose length is unknown. */
@@ -80,21 +80,10 @@ export async function readMetadata(file: string): Promise<JsonInput> {
   return parseJson(await readWhole(file), file, { floats: "typed" });
 }
 
-async function report(
-  path: string,
-  result: BloscpackAppendResult,
-  flags: FileFlags,
-  context: Context,
-): Promise<void> {
-  const dryRun = flags.dryRun === true;
-  if (flags.json === true) return context.json({ path, dryRun, ...result });
+function describe(result: BloscpackAppendResult, dryRun: boolean): string {
   const { bytesAppended, chunksAdded, nbytes, chunksCopied, bytesCopied } = result;
-  if (!dryRun) {
-    const added = formatPlural(chunksAdded, "new chunk");
-    context.message(`${path}: ${formatSize(bytesAppended)} appended, ${added}, ${formatSize(nbytes)} now`);
-    return;
-  }
-  context.message(
-    `${path}: ${formatSize(bytesAppended)} would be appended, ${formatPlural(chunksAdded, "new chunk")}, ${formatSize(nbytes)} then; ${formatPlural(chunksCopied, "chunk")} (${formatSize(bytesCopied)}) would be copied`,
-  );
+  const added = formatPlural(chunksAdded, "new chunk");
+  return dryRun
+    ? `${formatSize(bytesAppended)} would be appended, ${added}, ${formatSize(nbytes)} then; ${formatPlural(chunksCopied, "chunk")} (${formatSize(bytesCopied)}) would be copied`
+    : `${formatSize(bytesAppended)} appended, ${added}, ${formatSize(nbytes)} now`;
 }

@@ -253,8 +253,9 @@ async function report(
 ): Promise<void> {
   const dryRun = flags.dryRun === true;
   const rowsAppended = rows - rowsBefore;
-  if (flags.json === true) return context.json({ path, dryRun, rowsBefore, rowsAppended, rows });
-  context.message(
+  await context.tell(
+    flags.json,
+    { path, dryRun, rowsBefore, rowsAppended, rows },
     dryRun
       ? `${path}: ${formatPlural(rowsAppended, "row")} would be appended, ${formatPlural(rows, "row")} then`
       : `${path}: ${formatPlural(rowsAppended, "row")} appended, ${formatPlural(rows, "row")} now`,

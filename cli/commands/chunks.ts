@@ -270,7 +270,7 @@ async function printMap(
       [next, end] = [next + 1, nchunks];
     }
   }
-  for (const line of nchunks === 0 ? ["no chunks"] : map.lines(shades)) await out.line(line);
+  await out.lines(nchunks === 0 ? ["no chunks"] : map.lines(shades));
   if (failure === undefined) return;
   context.note(exitCodeOf(failure));
   await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(inCommandWords(failure.message))}`);

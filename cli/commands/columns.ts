@@ -139,7 +139,7 @@ async function printList(list: readonly ColumnFacts[], context: Context): Promis
     const text = printable(typeof dtype === "string" ? dtype : JSON.stringify(dtype));
     return [printable(name), text, shapeText(shape)];
   });
-  for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
+  await context.out.lines(alignRows(rows, new Set(), context.out.columns));
 }
 
 // Changes of columns, as typed and as carried out.

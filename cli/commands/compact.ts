@@ -61,9 +61,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
   if (flags.dryRun === true) {
     await (await openRoot(root, context)).close();
     const plan = await withRoot(root, { readOnly: true }, context, (array) => array.planCompact(changes));
-    if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan });
-    else context.message(`${root}: ${describe(plan)}`);
-    return;
+    return context.tell(flags.json, { path: root, dryRun: true, ...plan }, `${root}: ${describe(plan)}`);
   }
   const before = await cbytesOf(root, context);
   const mirrorCosts = { bytes: 0, shards: 0, publications: 0 };
@@ -74,19 +72,11 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     return { bytesWritten: array.bytesWritten ?? 0, moved: gone };
   });
   const after = await cbytesOf(root, context);
-  if (flags.json === true)
-    await context.json({
-      path: root,
-      dryRun: false,
-      cbytesBefore: before,
-      cbytes: after,
-      bytesWritten,
-      moved,
-    });
-  else
-    context.message(
-      `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now${describeCosts(mirrorCosts)}${moved === undefined ? "" : `; ${movedText(moved)}`}`,
-    );
+  await context.tell(
+    flags.json,
+    { path: root, dryRun: false, cbytesBefore: before, cbytes: after, bytesWritten, moved },
+    `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now${describeCosts(mirrorCosts)}${moved === undefined ? "" : `; ${movedText(moved)}`}`,
+  );
 }
 
 /** Shows progress: in bytes while everything is recompressed, then in chunks. */

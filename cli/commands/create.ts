@@ -413,12 +413,9 @@ async function report(
         : `${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`;
     if (archive.kind === "table") {
       const { names, length: rows } = archive;
-      if (json === true) await context.json({ path: root, dialect, columns: names, rows, ...sized });
-      else {
-        const columns = names.length > MOST_NAMES ? formatPlural(names.length, "column") : names.join(", ");
-        context.message(`${root}: ${columns}; ${formatPlural(rows, "row")}, ${sizes}`);
-      }
-      return;
+      const columns = names.length > MOST_NAMES ? formatPlural(names.length, "column") : names.join(", ");
+      const facts = { path: root, dialect, columns: names, rows, ...sized };
+      return context.tell(json, facts, `${root}: ${columns}; ${formatPlural(rows, "row")}, ${sizes}`);
     }
     const { shape } = archive;
     const dtype = formatDType(archive.dtype);

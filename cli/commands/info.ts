@@ -49,10 +49,9 @@ Examples:
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
         if (options.json === true) await context.json(facts);
         else {
-          for (const line of infoLines(facts, context.out.columns)) await context.out.line(line);
+          await context.out.lines(infoLines(facts, context.out.columns));
           if (options.sample ?? (context.out.isTerminal && isHere(path)))
-            for (const line of sampleLines(await samplesOf(archive, context.signal)))
-              await context.out.line(line);
+            await context.out.lines(sampleLines(await samplesOf(archive, context.signal)));
         }
       });
     });
@@ -71,7 +70,7 @@ async function openOrSum(path: string, options: InfoOptions, context: Context): 
       context.note(exitCodeOf(error));
       const { header } = error.details;
       if (options.json === true) await context.json({ path, header, error: toJsonFailure(error) });
-      else for (const line of damagedLines(path, error)) await context.out.line(line);
+      else await context.out.lines(damagedLines(path, error));
       return undefined;
     }
     // If the folder is itself an archive with unsupported content, its error is reported.

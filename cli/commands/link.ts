@@ -88,7 +88,7 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
       `${formatSize(file.action === "keep" ? 0 : file.added)}${file.padded ? " (with a padded copy)" : ""}`,
     ]);
     const table = rows.length === 0 ? [] : [header, ...rows];
-    for (const line of alignRows(table, new Set([3, 4]), context.out.columns)) await context.out.line(line);
+    await context.out.lines(alignRows(table, new Set([3, 4]), context.out.columns));
     for (const key of plan.documents) await context.out.line(`document  ${printable(key)}`);
   }
   const repairs = plan.files.filter(({ action }) => action === "repair");

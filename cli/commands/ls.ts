@@ -108,7 +108,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   bar?.finish();
   await array?.end();
   if (totals !== undefined && options.json === true) await context.json(totals.toJson());
-  else for (const line of totals?.lines(context.out.columns) ?? []) await context.out.line(line);
+  else await context.out.lines(totals?.lines(context.out.columns) ?? []);
   await notePacked(packed, context);
   if (shut.failed === 0 || shut.found === 1) return;
   await context.out.flush();

@@ -98,7 +98,7 @@ async function printPlaces(
     spansText(spans),
     prefix ?? root,
   ]);
-  for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
+  await context.out.lines(alignRows(rows, new Set(), context.out.columns));
 }
 
 /** The first few ranges of superchunks. */

@@ -367,7 +367,7 @@ Examples:
         const lines = statusLines(status, queue, context.out.columns);
         if (flags.json === true) await context.json({ ...status, queue });
         else if (flags.watch === true) await context.out.picture(lines);
-        else for (const line of lines) await context.out.line(line);
+        else await context.out.lines(lines);
         await context.out.flush();
         const isDone = status.done + status.failed === status.units;
         if (isDone && status.stage !== "finished")

@@ -168,7 +168,7 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const shown = isNarrow
     ? rows.flatMap(([name = "", ...rest]) => [name, ...rest.map((each) => `  ${each}`)])
     : lines;
-  for (const line of shown) await out.line(line);
+  await out.lines(shown);
 }
 
 /** Credentials and anonymous access exclude each other: setting one removes the other. */

@@ -109,18 +109,17 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
     const plan = await withRoot(root, { readOnly: true }, context, (array) =>
       array.planDelete(...resolveRows(flags.rows, array.length)),
     );
-    if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
-    else context.message(`${root}: ${describeDeletion(plan, "would be", "would be")}`);
-    return;
+    const facts = { path: root, dryRun: true, ...plan, bytesWritten: 0 };
+    return context.tell(flags.json, facts, `${root}: ${describeDeletion(plan, "would be", "would be")}`);
   }
   const { plan, bytesWritten } = await withRoot(root, { breakLock: flags.breakLock }, context, (array) =>
     removeFrom(array, root, flags, context),
   );
-  if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });
-  else
-    context.message(
-      `${root}: ${describeDeletion(plan, "was", "were")}; ${bytesWritten === undefined ? "" : `${formatSize(bytesWritten)} written, `}${formatPlural(plan.rows, "row")} now`,
-    );
+  await context.tell(
+    flags.json,
+    { path: root, dryRun: false, ...plan, bytesWritten },
+    `${root}: ${describeDeletion(plan, "was", "were")}; ${bytesWritten === undefined ? "" : `${formatSize(bytesWritten)} written, `}${formatPlural(plan.rows, "row")} now`,
+  );
 }
 
 async function removeFrom(

@@ -113,7 +113,7 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
       const group = firstGroup(nodes);
       const inside = group === undefined ? [] : await view.list(group.path, { signal });
       const isTree = inside.slice(1).some(({ kind }) => kind === "group");
-      for (const line of pasteLines(url, nodes, { archives, isTree, leftOut })) await context.out.line(line);
+      await context.out.lines(pasteLines(url, nodes, { archives, isTree, leftOut }));
     }
     await context.out.flush();
   });

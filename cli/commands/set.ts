@@ -70,11 +70,6 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
   if ((name === undefined) === (value === undefined))
     throw wrongUse("input", "give the values either as INPUT or with --value");
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
-  const selectionOf = (shape: readonly number[]): Selection => parseWithin(flags.slice, shape, root);
-  const fill = async (target: SetTarget, selection: Selection): Promise<void> => {
-    if (input === undefined) return naming(root, target.set(selection, oneValue(target, value ?? "")));
-    await setFrom(target, selection, resolveSelection(selection, target.shape), input, context);
-  };
   const dryRun = flags.dryRun === true;
   const options = {
     breakLock: flags.breakLock,
@@ -82,28 +77,22 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
     ...(flags.inPlace === true ? { modify: "in-place" as const } : {}),
   };
   const result = await withRoot(root, options, context, async (array) => {
-    const selection = selectionOf(array.shape);
+    const { dtype, shape } = array;
+    const selection = parseSliceOption(flags.slice, shape.length, root);
+    const extents = await naming(root, () => resolveSelection(selection, shape));
     const values = input === undefined ? oneValue(array, value ?? "") : undefined;
-    const plan = await naming(root, array.planSet(selection, values));
-    if (dryRun) {
-      const { dtype, shape } = array;
-      if (input !== undefined) await fill({ dtype, shape, set: async () => undefined }, selection);
-      return { ...plan, bytesWritten: 0 };
-    }
-    await fill(array, selection);
+    const plan = await naming(root, () => array.planSet(selection, values));
+    const target: SetTarget = dryRun ? { dtype, shape, set: async () => undefined } : array;
+    if (values !== undefined) await naming(root, () => target.set(selection, values));
+    else if (input !== undefined) await setFrom(target, selection, extents, input, context);
+    if (dryRun) return { ...plan, bytesWritten: 0 };
     await array.flush();
     return { ...plan, bytesWritten: array.bytesWritten };
   });
-  if (dryRun) {
-    if (flags.json === true) await context.json({ path: root, dryRun, ...result });
-    else context.message(`${root}: ${describe(result, flags)}`);
-    return;
-  }
-  if (flags.json === true) await context.json({ path: root, dryRun: false, ...result });
-  else
-    context.message(
-      `${root}: ${formatPlural(result.valuesSet, "value")} set${result.bytesWritten === undefined ? "" : `, ${formatSize(result.bytesWritten)} written`}`,
-    );
+  const { valuesSet, bytesWritten } = result;
+  const written = bytesWritten === undefined ? "" : `, ${formatSize(bytesWritten)} written`;
+  const text = dryRun ? describe(result, flags) : `${formatPlural(valuesSet, "value")} set${written}`;
+  await context.tell(flags.json, { path: root, dryRun, ...result }, `${root}: ${text}`);
 }
 
 function describe(
@@ -129,20 +118,10 @@ function oneValue({ dtype }: Pick<SetTarget, "dtype">, text: string): readonly u
   return [dtype.kind === "bytes" && typeof value === "string" ? utf8InLatin(value) : value];
 }
 
-async function naming<T>(path: string, work: Promise<T>): Promise<T> {
+/** Does what fails with errors that name the array. */
+async function naming<T>(path: string, work: () => T | Promise<T>): Promise<T> {
   try {
-    return await work;
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path }) : error;
-  }
-}
-
-/** Parses a selection, which must be within the shape. Throws `BAD_ARGUMENT`, naming the array. */
-function parseWithin(text: string, shape: readonly number[], path: string): Selection {
-  const selection = parseSliceOption(text, shape.length, path);
-  try {
-    resolveSelection(selection, shape);
-    return selection;
+    return await work();
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path }) : error;
   }

@@ -172,7 +172,7 @@ async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context:
   const ok = damaged + others === 0;
   if (quiet === true) return;
   if (json === true) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
-  else for (const line of summaryLines(totals)) await context.out.line(line);
+  else await context.out.lines(summaryLines(totals));
   if (json === true || damaged < 2) return;
   await context.out.flush();
   context.message(
@@ -243,7 +243,7 @@ async function printItem(item: BatchItem<Outcome>, context: Context): Promise<vo
   }
   const [verdict = "", ...rest] = outcomeLines(item.outcome, context.out.columns);
   await context.out.verdict(verdict);
-  for (const line of rest) await context.out.line(line);
+  await context.out.lines(rest);
   // What is wrong is seen at once, and not only when a buffer is full.
   if (!isSound(item.outcome)) await context.out.flush();
 }
@@ -294,12 +294,13 @@ async function withAdvice(outcome: Outcome, alone: boolean, context: Context): P
   return { ...outcome, report: reportOf(outcome, found, path) ?? outcome.report, advice };
 }
 
+const NO_CHUNKS: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
+
 /** Verifies a Zarr view that is linked to a file elsewhere; its folder is not an archive itself. */
 async function verifyLinkedPath(path: string, context: Context): Promise<Outcome | undefined> {
   const linked = await verifyLinkAt(path, { signal: context.signal });
   if (linked === undefined) return undefined;
-  const nothing: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
-  return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
+  return { path, dialect: "zarr3", report: withLink(NO_CHUNKS, linked), error: undefined };
 }
 
 /** Outcome for a set of references, or the metadata of a Zarr group, that are older than a change; undefined for others. */
@@ -314,7 +315,7 @@ async function verifySources(
     : await behindMetadata(path, signal);
   if (message === undefined) return undefined;
   const finding: Finding = { severity: "warning", code: "BEHIND", message };
-  const report = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [finding] };
+  const report = { ...NO_CHUNKS, findings: [finding] };
   return { path, dialect: isSet ? "references" : "zarr3", report, error: undefined };
 }
 
@@ -447,16 +448,13 @@ function verdictOf({ report, error }: Outcome): string {
 
 function toJson({ path, dialect, report, error, isUnfollowed: skipped, advice }: Outcome): JsonValue {
   if (skipped === true) return { path, notFollowed: toJsonFailure(error) } as unknown as JsonValue;
-  const findings = report?.findings.map(plainFinding) ?? [];
+  const findings = (report?.findings ?? []).map((each) => {
+    return { ...each, expected: plain(each.expected), found: plain(each.found) };
+  });
   const own = error === undefined || report !== undefined ? { ...report, findings } : {};
   const found = error === undefined ? own : { ...own, ok: false, error: toJsonFailure(error) };
   const saved = advice === undefined ? {} : { salvage: advice };
   return { path, dialect: dialect ?? null, ...found, ...saved } as JsonValue;
-}
-
-/** `expected` and `found` as JSON can hold them. */
-function plainFinding(finding: Finding): Record<string, unknown> {
-  return { ...finding, expected: plain(finding.expected), found: plain(finding.found) };
 }
 
 /** The summary; for several archives also their numbers by dialect and by error. */

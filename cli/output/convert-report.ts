@@ -298,8 +298,7 @@ async function printPlan(plan: ConversionPlan, context: Context): Promise<void> 
     formatSize(array.nbytes),
     dataTypeText(array),
   ]);
-  for (const line of alignRows([header, ...rows], new Set([3, 4, 5]), context.out.columns))
-    await context.out.line(line);
+  await context.out.lines(alignRows([header, ...rows], new Set([3, 4, 5]), context.out.columns));
   for (const { node, reason, notes } of plan.arrays) {
     const name = node === "" ? "" : `${printable(node)}: `;
     const isGiven = reason === undefined || notes.some((note) => note.includes(reason));
@@ -355,8 +354,7 @@ async function printColumnPlans(
         ])
       : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
   );
-  for (const line of alignRows([header, ...rows], new Set([3, 4]), context.out.columns))
-    await context.out.line(line);
+  await context.out.lines(alignRows([header, ...rows], new Set([3, 4]), context.out.columns));
   for (const { arrays, notes } of all) {
     for (const { source, reason } of arrays)
       if (reason !== undefined) await context.out.line(`${printable(source)}: ${printable(reason)}`);

@@ -122,6 +122,10 @@ export class Output {
     return this.text(`${text}\n`);
   }
 
+  async lines(lines: Iterable<string>): Promise<void> {
+    for (const line of lines) await this.line(line);
+  }
+
   /** Prints a line, with its first word coloured if colour is shown. */
   verdict(text: string): Promise<void> | undefined {
     const [word = ""] = /^\S+/.exec(text) ?? [];

@@ -179,7 +179,7 @@ export async function printPlots(
   const height = plots.length === 1 ? 12 : plots.length < 5 ? 6 : 3;
   const margin = Math.max(...plots.map((plot) => plot.margin));
   const width = Math.max(LEAST_WIDTH, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH) - margin - 2);
-  for (const plot of plots) for (const line of plot.lines(margin, width, height)) await out.line(line);
+  for (const plot of plots) await out.lines(plot.lines(margin, width, height));
   const [{ count } = { count: 0 }] = envelopes;
   if (plots.some((plot) => plot.margin > 0))
     for (const line of axisLines(count, sources[0]?.origin, width))
