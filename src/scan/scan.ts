@@ -5,7 +5,7 @@
  * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
-import { at, elementsOf, stepsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, keepMade, stepsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
 import { checkOptions } from "../store/check-options.ts";
@@ -437,11 +437,8 @@ class WindowReader {
   }
 
   #all(column: ScannedColumn): Promise<Uint8Array> {
-    const known = this.#read.get(column.array);
-    if (known !== undefined) return known;
-    const reading = this.#rows(column, 0, this.#span.to - this.#span.from);
-    this.#read.set(column.array, reading);
-    return reading;
+    const { from, to } = this.#span;
+    return keepMade(this.#read, column.array, () => this.#rows(column, 0, to - from));
   }
 
   #rows({ array }: ScannedColumn, start: number, stop: number): Promise<Uint8Array> {

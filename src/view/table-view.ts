@@ -5,6 +5,7 @@
  */
 
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
+import { keepMade } from "../bytes/arrays.ts";
 import type { JsonObject } from "../format/types.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
@@ -53,18 +54,12 @@ function tableView(
   /** By node; `""` is the whole table. */
   const planned = new Map<string, Promise<ArchiveView>>();
   const made = new MadeChunks();
-  const plan = (node: string): Promise<ArchiveView> => {
-    const known = planned.get(node);
-    if (known !== undefined) return known;
-    const name = names.get(node);
-    const columns = name === undefined ? (options.columns ?? [...names.values()]) : [name];
-    const planning = openColumns(columns).then((table) =>
-      planArchiveView(table, { ...options, columns }, made),
-    );
-    planned.set(node, planning);
-    planning.catch(() => planned.delete(node));
-    return planning;
-  };
+  const plan = (node: string): Promise<ArchiveView> =>
+    keepMade(planned, node, async () => {
+      const name = names.get(node);
+      const columns = name === undefined ? (options.columns ?? [...names.values()]) : [name];
+      return planArchiveView(await openColumns(columns), { ...options, columns }, made);
+    });
   return {
     async get(key, reading) {
       const [node = "", ...rest] = key.split("/");

@@ -1,5 +1,6 @@
 /** Finds and opens the archives of a source. Knows stores and archives; must not know the page. */
 import type { ArrayArchive, BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
+import { keepMade } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { HELD_NAMES } from "../../format/naming.ts";
@@ -53,16 +54,10 @@ export class Sources {
 
   /** Opens an archive. Throws `NOT_FOUND` for one that was not listed, and the errors of opening it. */
   open(name: string): Promise<Opened> {
-    const kept = this.#opened.get(name);
-    if (kept !== undefined) return kept;
     const place = this.#places.get(name);
     if (place === undefined)
       throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
-    const opening = place().then(asTableIfOne).catch(explain);
-    this.#opened.set(name, opening);
-    // After a failure, the next request tries again.
-    opening.catch(() => this.#opened.delete(name));
-    return opening;
+    return keepMade(this.#opened, name, () => place().then(asTableIfOne).catch(explain));
   }
 
   async openColumn({ archive, column }: Target): Promise<ReadableArray | BytesArchive> {

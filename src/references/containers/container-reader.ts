@@ -4,6 +4,7 @@
  * Must not know the forms of references.
  */
 
+import { keepMade } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { notAllowed } from "../../places/open-places.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
@@ -131,15 +132,11 @@ export class ContainerReader {
   }
 
   #open(container: Container): Promise<ReadableStore> {
-    let opening = this.#stores.get(container.name);
-    if (opening === undefined) {
+    return keepMade(this.#stores, container.name, async () => {
       const { credentials, openContainer, redirects } = this.#options;
       const own = container.credentials === undefined ? undefined : credentials?.[container.credentials];
-      opening = Promise.resolve(openContainer(container, own, { redirects }));
-      opening.catch(() => this.#stores.delete(container.name));
-      this.#stores.set(container.name, opening);
-    }
-    return opening;
+      return openContainer(container, own, { redirects });
+    });
   }
 
   async #stat(

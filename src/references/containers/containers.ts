@@ -168,13 +168,8 @@ export function formatContainers(
   containers: Iterable<Container>,
   sources: readonly ReferredSource[] = [],
 ): string {
-  const list = [...containers].map((container) =>
-    Object.fromEntries(
-      MEMBERS.flatMap((member): [string, JsonValue][] => {
-        const value = container[member];
-        return value === undefined ? [] : [[member, value]];
-      }),
-    ),
+  const list = [...containers].map(
+    (container) => defined(Object.fromEntries(MEMBERS.map((name) => [name, container[name]]))) as JsonObject,
   );
   const own = sources.length === 0 ? {} : { sources: formatSources(sources) };
   const document = { format: "superchunk-containers", version: 1, containers: list, ...own };

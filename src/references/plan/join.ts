@@ -136,10 +136,9 @@ function joinedDocument(
 /** Checks that arrays differ only in the first dimension, and in members that do not affect values. */
 function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   const { job } = other;
-  const { archive, shape } = job.source;
-  const path = archive.store.describe(archive.path);
   const { layout } = job;
-  if (shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed)))
+  const path = archiveNameOf(job);
+  if (job.source.shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed)))
     throw new SuperchunkError(
       "UNSUPPORTED",
       "its chunks are not cut along the first dimension, so it cannot be joined",
@@ -151,7 +150,7 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
     if (found === wanted) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `its ${member} differs from that of ${first.job.source.archive.store.describe(first.job.source.archive.path)}, so they cannot be joined`,
+      `its ${member} differs from that of ${archiveNameOf(first.job)}, so they cannot be joined`,
       { path, field: member, expected: wanted, found },
     );
   }
