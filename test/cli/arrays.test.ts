@@ -735,7 +735,7 @@ describe("every command that changes an array", () => {
   it("compact says what to do instead with archives of other programs", async () => {
     cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
     const { code, err } = await runCli(["compact", at("carray")]);
-    expect([code, err]).toEqual([1, expect.stringContaining("superchunk create")]);
+    expect([code, err]).toEqual([1, expect.stringContaining("superchunk convert PATH DST --to blz")]);
   });
 
   it("set and delete change a carray of bcolz, and say with --dry-run what they would do", async () => {
