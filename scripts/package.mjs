@@ -1,11 +1,11 @@
 /**
  * Makes the published code in `dist` from the compiler's output in `build`: `npm run package`, which `npm pack` and `npm
- * publish` run by themselves.
+ * publish` run by themselves. Does nothing if neither its inputs nor `dist` have changed since the last run, unless `--always` is given.
  *
  * One file for each entry and each command, with shared code in chunks, so that the command starts quickly and a page loads
  * few files; one file of types for each entry. An entry has the same path in `dist` as its source in the project.
  */
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -14,6 +14,7 @@ import { build } from "esbuild";
 import { minify } from "terser";
 import { pageHtml } from "./build-page.mjs";
 import { buildPoolWorker } from "./build-pool-worker.mjs";
+import { packageDigest } from "./package-digest.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -195,6 +196,17 @@ const dependencies = {
 };
 
 installTools();
+/** The digest of the inputs and of `dist`, as the last run left them. */
+const record = join(root, ".cache", "package.sha256");
+if (
+  !process.argv.includes("--always") &&
+  existsSync(record) &&
+  readFileSync(record, "utf8") === packageDigest(root)
+) {
+  console.log("package: dist/ is up to date");
+  process.exit();
+}
+rmSync(record, { force: true });
 const require = createRequire(join(toolsFolder, "package.json"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
@@ -213,6 +225,8 @@ writeFileSync(join(out, "superchunk.1.gz"), gzipSync(await manPage(manifest.vers
 writeFileSync(join(out, "LICENSES.md"), licences());
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 console.log(`package: ${files.length} files in dist/`);
+mkdirSync(dirname(record), { recursive: true });
+writeFileSync(record, packageDigest(root));
 
 async function bundleCode() {
   const built = (path) => join(root, "build", path);
@@ -239,9 +253,15 @@ async function bundleCode() {
     ["run", "commands/info", "commands/cat"].map((name) => built(`cli/${name}.js`)),
   );
   const parts = [];
+  // Several parts have the same lists.
+  const found = new Map();
   for (const [name, ...lists] of PARTS) {
     const needed = await Promise.all(
-      lists.map((list) => modulesOfFirst(list.map((module) => built(`src/${module}.js`)))),
+      lists.map((list) => {
+        const key = list.join();
+        if (!found.has(key)) found.set(key, modulesOfFirst(list.map((module) => built(`src/${module}.js`))));
+        return found.get(key);
+      }),
     );
     parts.push({ name, has: (id) => needed.every((modules) => modules.has(id)) });
   }
