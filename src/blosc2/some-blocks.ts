@@ -2,14 +2,14 @@
  * Reads some blocks of a chunk without the others: first its header and block starts, then the bytes of these blocks, adjacent ones
  * together. Knows frames; codec2 knows the content of blocks.
  */
-import { at, joinBytes, keepMade } from "../bytes/arrays.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "../codec2/fields.ts";
 import { readBlosc2Header, stepsOf } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { groupRanges } from "../store/key.ts";
-import { runPooled } from "../store/pool.ts";
+import { keepMade, runPooled } from "../store/pool.ts";
 import type { FilePlace, ReadableStore } from "../store/types.ts";
 import { concurrencyOf, leastForParts, MAX_GAP, MAX_REQUEST } from "../zarr/read/leaf.ts";
 import type { Frame, FrameChunk } from "./frame.ts";

@@ -5,11 +5,12 @@
  * All code that reads Zarr can therefore open `store.b2z/a/b` as an array, and `store.b2z` as a group. Read-only. Knows names of members;
  * zarr-view.ts knows the content of frames. [BS-01 to BS-03]
  */
-import { at, keepMade } from "../bytes/arrays.ts";
+import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, partOf, refuseListed, showListed } from "../store/key.ts";
+import { keepMade } from "../store/pool.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";

@@ -6,7 +6,7 @@
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 
-import { at, elementsOf, joinBytes, keepMade, positionsOf, roundUp } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, positionsOf, roundUp } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { HERE } from "../codec/made.ts";
@@ -20,6 +20,7 @@ import { formatDType } from "../format/dtype.ts";
 import { jsonBytes } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { partOf } from "../store/key.ts";
+import { keepMade } from "../store/pool.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { arrayDocument, DOCUMENT } from "../zarr/document/make-v3.ts";
 import { DESCR } from "../zarr/document/metadata-v3.ts";

@@ -139,21 +139,6 @@ export function keepFirst<K, V>(map: Map<K, V>, key: K, value: V | undefined, mo
   if (value !== undefined && !map.has(key)) keepLast(map, key, value, most);
 }
 
-/** The promise that a map keeps for a key, or `make` gives. One that fails is not kept; the first ones over `most` are dropped. */
-export function keepMade<K, V>(
-  map: Map<K, Promise<V>>,
-  key: K,
-  make: () => Promise<V>,
-  most: number = Number.POSITIVE_INFINITY,
-): Promise<V> {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  const made = make();
-  keepLast(map, key, made, most);
-  made.catch(() => map.delete(key));
-  return made;
-}
-
 /** Adds a value to the list of a key, in a map of lists. */
 export function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key);

@@ -5,13 +5,13 @@
  * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
  * are shown as chunks of about a mebibyte. Read-only.
  */
-import { keepMade } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import { isNotedFloat, keepFloats, noteFloat } from "../format/json-float.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, partOf, resolveRange, splitKey } from "../store/key.ts";
+import { keepMade } from "../store/pool.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";

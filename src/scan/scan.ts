@@ -5,11 +5,11 @@
  * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
-import { at, elementsOf, keepMade, stepsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, stepsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
 import { checkOptions } from "../store/check-options.ts";
-import { mapAhead } from "../store/pool.ts";
+import { keepMade, mapAhead } from "../store/pool.ts";
 import { type ArraySlice, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";
 import {

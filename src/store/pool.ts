@@ -1,7 +1,8 @@
 /**
  * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then. Small
- * reads are synchronous, so a long operation could otherwise block timers, signals and other requests until it ends.
+ * reads are synchronous, so a long operation could otherwise block timers, signals and other requests until it ends. Also keeps promises by key.
  */
+import { keepLast } from "../bytes/arrays.ts";
 
 /**
  * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure no further
@@ -172,4 +173,19 @@ function runAfterMessage(action: () => void): void {
     action();
   };
   port2.postMessage(undefined);
+}
+
+/** The promise that a map keeps for a key, or `make` gives. One that fails is not kept; the first ones over `most` are dropped. */
+export function keepMade<K, V>(
+  map: Map<K, Promise<V>>,
+  key: K,
+  make: () => Promise<V>,
+  most: number = Number.POSITIVE_INFINITY,
+): Promise<V> {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  keepLast(map, key, made, most);
+  made.catch(() => map.delete(key));
+  return made;
 }

@@ -5,8 +5,8 @@
  */
 
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
-import { keepMade } from "../bytes/arrays.ts";
 import type { JsonObject } from "../format/types.ts";
+import { keepMade } from "../store/pool.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {

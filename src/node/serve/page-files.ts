@@ -6,13 +6,13 @@
  */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { keepMade } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { HELD_NAMES } from "../../format/naming.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
+import { keepMade } from "../../store/pool.ts";
 import type { ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { servedMessage } from "./serve-listing.ts";
 

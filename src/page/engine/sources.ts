@@ -1,6 +1,5 @@
 /** Finds and opens the archives of a source. Knows stores and archives; must not know the page. */
 import type { ArrayArchive, BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
-import { keepMade } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { HELD_NAMES } from "../../format/naming.ts";
@@ -10,6 +9,7 @@ import type { Readable } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import { encodeKey, joinKey } from "../../store/key.ts";
+import { keepMade } from "../../store/pool.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";

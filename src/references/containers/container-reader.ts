@@ -4,13 +4,13 @@
  * Must not know the forms of references.
  */
 
-import { keepMade } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { notAllowed } from "../../places/open-places.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { Redirects } from "../../store/http-request.ts";
 import { encodeKey } from "../../store/key.ts";
+import { keepMade } from "../../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
 import { type Container, Containers, storeOf } from "./containers.ts";
