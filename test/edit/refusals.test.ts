@@ -89,7 +89,7 @@ const verbs: readonly (readonly [
     {},
     (a) => a.append(new Float32Array(1)),
     "BAD_ARGUMENT",
-    "give a Int32Array",
+    "give Int32Array",
   ],
   [
     "an inexact number",

@@ -220,6 +220,17 @@ const OTHERS: readonly Case[] = [
     "CHECKSUM_MISMATCH",
   ],
   [
+    "[FH-13]",
+    "integers without a byte order",
+    () =>
+      plain({
+        data_type: "int16",
+        shape: [4],
+        chunk_grid: { name: "regular", configuration: { chunk_shape: [2] } },
+      }),
+    "BAD_FIELD",
+  ],
+  [
     "[FH-10]",
     "bytes after a gzip stream",
     () => version2({ compressor: { id: "gzip", level: 1 } }, join(gzipSync(utf8("abcd")), utf8("rest"))),

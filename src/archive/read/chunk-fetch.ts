@@ -102,12 +102,14 @@ export async function* fetchChunks(
 }
 
 /**
- * Most bytes that the chunk and its digest can take, without its prologue, and one more within its room, which shows whether bytes
- * follow the longest possible chunk.
+ * Most bytes that the chunk and its digest can take, without its prologue; in an object of unknown size one more, which shows
+ * whether bytes follow the longest possible chunk.
  */
 export function boundOf(place: PlacedChunk): number {
-  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
-  return Math.min(place.available, size + DIGEST_LENGTHS[place.checksum] + 1);
+  const digest = DIGEST_LENGTHS[place.checksum];
+  const more = place.available === Number.POSITIVE_INFINITY ? 1 : 0;
+  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD + more;
+  return Math.min(place.available, size + digest);
 }
 
 function* joinSpans(places: Iterable<PlacedChunk>): Generator<FetchSpan> {
