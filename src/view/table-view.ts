@@ -6,7 +6,6 @@
 
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import type { JsonObject } from "../format/types.ts";
-import { keepMade } from "../store/pool.ts";
 import { DOCUMENT } from "../zarr/document/make-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {
@@ -51,15 +50,21 @@ function tableView(
   const shown = (metadata["names"] as readonly string[]).filter((name) => wanted.includes(name));
   /** Columns by node name. */
   const names = new Map([...nameNodes(shown)].map(([name, node]) => [node, name]));
-  /** By node; `""` is the whole table. */
+  /** By node; `""` is the whole table. Kept without keepMade, whose file a page with zarrView alone does not load. */
   const planned = new Map<string, Promise<ArchiveView>>();
   const made = new MadeChunks();
-  const plan = (node: string): Promise<ArchiveView> =>
-    keepMade(planned, node, async () => {
-      const name = names.get(node);
-      const columns = name === undefined ? (options.columns ?? [...names.values()]) : [name];
-      return planArchiveView(await openColumns(columns), { ...options, columns }, made);
-    });
+  const plan = (node: string): Promise<ArchiveView> => {
+    const known = planned.get(node);
+    if (known !== undefined) return known;
+    const name = names.get(node);
+    const columns = name === undefined ? (options.columns ?? [...names.values()]) : [name];
+    const planning = openColumns(columns).then((table) =>
+      planArchiveView(table, { ...options, columns }, made),
+    );
+    planned.set(node, planning);
+    planning.catch(() => planned.delete(node));
+    return planning;
+  };
   return {
     async get(key, reading) {
       const [node = "", ...rest] = key.split("/");
