@@ -45,13 +45,12 @@ const sayScope = (scope: string): Reporter => ({
 });
 
 /**
- * Flags of the processes in which `npm test` runs. Most functions run a few times only: Node 20 optimizes them too early for that
- * (later versions wait longer by themselves, and do not have the flag), and threads that collect garbage only take time from the tests.
+ * Flags of the processes that run tests. Most functions run a few times only: Node 20 optimizes them too early for that (later versions
+ * wait longer by themselves, and do not have the flag), and threads that collect garbage only take time from the tests.
  */
-function flagsOf(scope: string): string[] {
-  if (scope === "all" || !process.version.startsWith("v20.")) return [];
-  return ["--interrupt-budget=400000", "--single-threaded-gc"];
-}
+const V8_FLAGS = process.version.startsWith("v20.")
+  ? ["--interrupt-budget=400000", "--single-threaded-gc"]
+  : [];
 
 /** Linux's folder in memory. */
 const MEMORY = "/dev/shm";
@@ -83,7 +82,7 @@ export default defineConfig(({ mode }) => {
     expect: { requireAssertions: true },
     env: { SUPERCHUNK_TESTS: scope, ...temporaryPlace(scope) },
     setupFiles: ["test/equality.ts"],
-    execArgv: flagsOf(scope),
+    execArgv: V8_FLAGS,
     // No test is timed: these only end what hangs, also on busy processors and a disk that takes long to sync.
     testTimeout: scope === "all" ? 600_000 : 180_000,
     hookTimeout: 180_000,
