@@ -237,7 +237,7 @@ export async function readArrayJournal(
     if (folder === undefined || !hasNumber(layout, number))
       throw new SuperchunkError(
         "BAD_FIELD",
-        `the journal writes into ${`superchunk ${number} of column ${column}`}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
+        `the journal writes into superchunk ${number} of column ${column}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
         {
           path: shown,
           field: "number",
