@@ -181,11 +181,13 @@ export class UnnamedFile implements ReadableStore {
 }
 
 /**
- * Refuses to write a report over a file that is not one: with the name left out, `--report` takes the first path for it.
+ * Refuses to write a report over a folder, or a file that is not one: with the name left out, `--report` takes the first path for it.
  * @throws BAD_ARGUMENT; the file is not changed
  */
 export async function refuseOther(path: string): Promise<void> {
   const info = await stat(path).catch(() => undefined);
+  if (info?.isDirectory() === true)
+    throw wrongUse("report", "the path is a folder; give --report the name of a file", { path });
   if (info?.isFile() !== true || info.size === 0) return;
   const file = await open(path);
   try {

@@ -1,7 +1,7 @@
 /** Files next to archives, or only a part of one, are reported as what they are. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -183,6 +183,9 @@ it.each([
   const { code, err } = await runCli([command, ...options, "--report", path, other, ...target]);
   expect([code, err]).toEqual([2, expect.stringContaining("a.blp: the file exists, is not a report")]);
   expect(readFileSync(path)).toEqual(before);
+  const inFolder = await runCli([command, "--report", folder, other, ...target]);
+  expect([inFolder.code, inFolder.err]).toEqual([2, expect.stringContaining("the path is a folder")]);
+  if (command !== "verify") expect(readdirSync(folder)).not.toContain(basename(target[0] ?? ""));
   // A report is written again.
   const report = join(folder, "report");
   for (let run = 0; run < 2; run++) {
