@@ -39,7 +39,7 @@ import {
   PYTABLES_INDEX,
   storedNames,
 } from "../sources/source-array.ts";
-import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
+import { RECTILINEAR_READERS, SNAPPY, STRUCT_READERS, typesizeOf } from "./array-job.ts";
 import {
   addGroup,
   hasSubArrays,
@@ -223,6 +223,7 @@ export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
   const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);
   return [
     ...notesOnAttributes(attrs),
+    ...(model.dtype.kind === "struct" ? [STRUCT_READERS] : []),
     ...(isUnequal ? [`its grid is rectilinear: ${RECTILINEAR_READERS}`] : []),
   ];
 }

@@ -265,3 +265,14 @@ test("the command converts such a file to Zarr and to Parquet", async () => {
   const parquet = await runCli(["convert", file, join(folder, "x.parquet"), "--to", "parquet", "--verify"]);
   expect(parquet).toMatchObject({ code: 0 });
 });
+
+test("a struct has a note on which readers open it, from an archive and from Zarr, but not its bytes", async () => {
+  const archive = await open(await put([["id", "<i4"]], [2], Uint8Array.of(1, 0, 0, 0, 2, 0, 0, 0)), "x.blp");
+  const target = new MemoryStore();
+  const { notes } = await convert(archive, { store: target, path: "struct" });
+  expect(notes).toEqual([expect.stringMatching(/zarr-python opens it, .* from version 3\.2/)]);
+  const again = await convert(await openZarrArray(target, "struct"), { store: target, path: "again" });
+  expect(again.notes).toEqual(notes);
+  const bytes = await convert(archive, { store: target, path: "bytes" }, { portable: true });
+  expect(bytes.notes).toEqual([]);
+});
