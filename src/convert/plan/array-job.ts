@@ -9,7 +9,6 @@ import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
 import { typesizeFor } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { objectOf } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/make-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
@@ -88,7 +87,6 @@ export async function planArray(
   const isEmpty = shape.includes(0);
   const reversed = source.order === "F" && shape.length > 1;
   const notes = [...type.notes];
-  if (objectOf(type.dataType)["name"] === "struct") notes.push(STRUCT_READERS);
   const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
   const matched = isEmpty ? undefined : matchChunks(source, stored, options);
   const recodes =
@@ -182,9 +180,6 @@ export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number)
 
 /** The Blosc of numcodecs, which zarr-python uses, is built without snappy. */
 export const SNAPPY = "zarr-python cannot decode Blosc chunks with snappy";
-/** Which programs open structs: others do not open a group either whose document repeats theirs. */
-export const STRUCT_READERS =
-  "its items are structs: zarr-python opens it, and the groups above it, from version 3.2 (Python 3.12)";
 /** Which programs read unequal chunks. */
 export const RECTILINEAR_READERS =
   "zarr-python (with array.rectilinear_chunks set) and zarrs read it; tensorstore and zarrita do not";

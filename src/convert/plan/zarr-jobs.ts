@@ -39,7 +39,7 @@ import {
   PYTABLES_INDEX,
   storedNames,
 } from "../sources/source-array.ts";
-import { RECTILINEAR_READERS, SNAPPY, STRUCT_READERS, typesizeOf } from "./array-job.ts";
+import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
 import {
   addGroup,
   hasSubArrays,
@@ -218,6 +218,9 @@ function describeArray(job: ZarrArrayJob): PlannedArray {
   return { ...facts, action: "recode", reason, dataType, runs: [{ ...all, action: "recode", reason }] };
 }
 
+/** Which programs open structs: others do not open a group either whose document repeats theirs. */
+export const STRUCT_READERS =
+  "its items are structs: zarr-python opens it, and the groups above it, from version 3.2 (Python 3.12)";
 /** What readers of the resulting array should know. */
 export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
   const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);

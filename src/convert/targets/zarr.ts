@@ -45,7 +45,7 @@ import {
 } from "../plan/conversion-jobs.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { planJoined } from "../plan/joined.ts";
-import { planZarrJobs } from "../plan/zarr-jobs.ts";
+import { planZarrJobs, STRUCT_READERS } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
 import { chunksOfCells } from "../sources/chunk-source.ts";
 import type { SourceArray } from "../sources/source-array.ts";
@@ -167,7 +167,7 @@ function shardRun(job: ArrayJob, prefix: string): ArrayRun {
     path: archive.store.describe(archive.path),
     arrays: 1,
     nbytes: nbytesOf(job),
-    notes: job.notes.map((note) => noteOn(job.node, note)),
+    notes: notesOnJob(job).map((note) => noteOn(job.node, note)),
     root: joinKey(prefix, job.node),
     keepsTasks: true,
     *tasks() {
@@ -251,7 +251,7 @@ function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJ
 }
 
 function describeJob(job: ArrayJob): PlannedArray {
-  const { node, source, type, document, chunkDocument, layout, recodes, notes } = job;
+  const { node, source, type, document, chunkDocument, layout, recodes } = job;
   const { archive, shape } = source;
   return {
     node,
@@ -265,8 +265,12 @@ function describeJob(job: ArrayJob): PlannedArray {
     ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
     ...shapesIn(layout?.unequal === true ? chunkDocument : document),
     ...(layout === undefined ? {} : { runs: chunkRuns(job, layout) }),
-    notes,
+    notes: notesOnJob(job),
   };
+}
+
+function notesOnJob({ type, notes }: ArrayJob): readonly string[] {
+  return objectOf(type.dataType)["name"] === "struct" ? [STRUCT_READERS, ...notes] : notes;
 }
 
 /** Treatment of the chunks according to the metadata. A chunk whose own header differs is recoded anyway. */
