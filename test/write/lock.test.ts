@@ -94,6 +94,8 @@ test.runIf(process.platform === "linux")(
     const pid = Number(line.toString());
     const stat = (): string => fs.readFileSync(`/proc/${pid}/stat`, "utf8");
     const started = stat().split(") ")[1]?.split(" ")[19];
+    // Until then the parent is a shell, which collects the status.
+    while (fs.readFileSync(`/proc/${parent.pid}/comm`, "utf8") !== "sleep\n") await nextTurn();
     const path = place("zombie");
     await forge(path, { pid, started });
     await expect(acquireLock(path)).rejects.toMatchObject({ code: "CONFLICT" });
