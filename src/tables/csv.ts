@@ -308,34 +308,31 @@ function countOf(text: string, { unit, scale }: Extract<DType, { readonly unit: 
     : BigInt(time) * BigInt(1e6 / length) + BigInt(rest);
 }
 
-/** Units by their names. */
-const SPANS: ReadonlyMap<string, TimeUnit> = new Map([
-  ...([
-    ["year", "Y"],
-    ["month", "M"],
-    ["week", "W"],
-    ["day", "D"],
-    ["hour", "h"],
-    ["minute", "m"],
-  ] as const),
-  ...([
-    ["second", "s"],
-    ["millisecond", "ms"],
-    ["microsecond", "us"],
-    ["nanosecond", "ns"],
-  ] as const),
-  ...([
-    ["picosecond", "ps"],
-    ["femtosecond", "fs"],
-    ["attosecond", "as"],
-    ["generic time unit", "generic"],
-  ] as const),
-]);
+/** The names of units in what cat prints, without the `s` at their end. */
+const SPANS: Readonly<Record<TimeUnit, string>> = {
+  Y: "year",
+  M: "month",
+  W: "week",
+  D: "day",
+  h: "hour",
+  m: "minute",
+  s: "second",
+  ms: "millisecond",
+  us: "microsecond",
+  ns: "nanosecond",
+  ps: "picosecond",
+  fs: "femtosecond",
+  as: "attosecond",
+  generic: "generic time unit",
+};
+const UNITS: ReadonlyMap<string, TimeUnit> = new Map(
+  Object.entries(SPANS).map(([unit, name]) => [name, unit as TimeUnit]),
+);
 
 /** The count of a span as cat prints it, such as `5 milliseconds`; undefined for other text, and where the unit is too coarse. */
 function spanOf(text: string, { unit, scale }: Extract<DType, { readonly unit: TimeUnit }>): unknown {
   const [, digits = "0", name = ""] = /^([+-]?\d+) ([a-z ]+?)s?$/.exec(text) ?? [];
-  const own = SPANS.get(name);
+  const own = UNITS.get(name);
   const [from, to] =
     own === undefined || own === unit ? [own && 1n, 1n] : [ATTOSECONDS[own], ATTOSECONDS[unit]];
   if (from === undefined || to === undefined) return undefined;
