@@ -5,7 +5,7 @@ import { withRoot } from "../actions/writable-root.ts";
 import type { Command, Context, Switches } from "../context.ts";
 import { parseRowsOrShape } from "../input/array-options.ts";
 import { parseSelection } from "../input/slice-text.ts";
-import { formatPlural, formatSize } from "../input/units.ts";
+import { countItems, formatPlural, formatSize } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
 
 type ResizeFlags = Switches<"dryRun" | "breakLock" | "json">;
@@ -44,10 +44,7 @@ async function resize(
       const wanted = shape.length === 1 ? [...shape, ...array.shape.slice(1)] : shape;
       const found = await array.planResize(wanted);
       if (!dryRun) await array.resize(wanted, { signal, onProgress });
-      return {
-        ...found,
-        rowBytes: found.shape.slice(1).reduce((bytes, n) => bytes * n, array.dtype.itemSize),
-      };
+      return { ...found, rowBytes: countItems(found.shape.slice(1)) * array.dtype.itemSize };
     }),
   );
   const [rowsBefore = 0] = plan.shapeBefore;

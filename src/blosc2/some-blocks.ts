@@ -120,12 +120,14 @@ export class SomeBlocks {
       const from = at(group, 0).offset;
       const until = Math.max(...group.map((each) => each.offset + each.length));
       const bytes = await this.#store.getRange(key, { offset: from, length: until - from });
-      if (bytes?.length !== until - from)
+      if (bytes?.length !== until - from) {
+        const reached = from + (bytes?.length ?? 0);
         throw new SuperchunkError(
           "TRUNCATED",
-          `the chunk needs the file's bytes up to ${until}, but they end at ${from + (bytes?.length ?? 0)}; look for a complete copy`,
-          { path: this.#store.describe(key), expected: until, found: from + (bytes?.length ?? 0) },
+          `the chunk needs the file's bytes up to ${until}, but they end at ${reached}; look for a complete copy`,
+          { path: this.#store.describe(key), expected: until, found: reached },
         );
+      }
       for (const { i, offset: at, length } of group) found[i] = bytes.subarray(at - from, at - from + length);
     });
     const made = await blocksAsBlosc1(chunkOf(places, found));

@@ -132,7 +132,8 @@ interface FoundSources {
 
 /** Throws `CONFLICT` if the destination is a source, is inside one, or contains one. */
 export async function refuseOverlaps(sources: readonly string[], destination: string): Promise<void> {
-  for (const path of sources) refuseOverlapping(await realLocation(path), await realLocation(destination));
+  const to = await realLocation(destination);
+  for (const path of sources) refuseOverlapping(await realLocation(path), to);
 }
 
 /** Opens one archive or node; or everything in folders and several sources; or all archives joined. */

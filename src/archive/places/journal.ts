@@ -234,17 +234,14 @@ export async function readArrayJournal(
   const files = new Map<string, JournalWrite[]>();
   for (const { number, column, offset, bytes: data } of await decodeArrayJournal(bytes, shown)) {
     const folder = folders[column];
-    if (folder === undefined || !hasNumber(layout, number))
+    if (folder === undefined || !hasNumber(layout, number)) {
+      const found = `superchunk ${number} of column ${column}`;
       throw new SuperchunkError(
         "BAD_FIELD",
-        `the journal writes into superchunk ${number} of column ${column}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
-        {
-          path: shown,
-          field: "number",
-          expected: "a superchunk that meta/sizes counts",
-          found: `superchunk ${number} of column ${column}`,
-        },
+        `the journal writes into ${found}, which meta/sizes does not count. One of the files is damaged, or belongs to another array; run "superchunk repair", or look for another copy`,
+        { path: shown, field: "number", expected: "a superchunk that meta/sizes counts", found },
       );
+    }
     const file = joinKey(folder, superchunkName(number));
     addTo(files, file, { offset, bytes: data });
   }
