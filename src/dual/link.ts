@@ -4,10 +4,6 @@
  * The order is: a durable record of the old state; the names of the shards and the index after each file's chunks,
  * durable; the documents, the root's last. If it is interrupted at any point, the archive reads as before, the Zarr
  * array is absent or correct, and the same call completes it. @see FORMAT.md [FL]
- *
- * A first link takes chunk sizes from the offsets. While the record and the indexes go to disk, it reads the chunk
- * headers and drafts the first document. If the headers disagree, everything is undone before a document is published,
- * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
 import type { Archive } from "../archive/kinds/types.ts";
 import { isSuperchunkError } from "../errors.ts";
@@ -15,7 +11,7 @@ import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { allowWriting, withoutWriting } from "./shard-file.ts";
-import { planShards, proveFiles } from "./shards.ts";
+import { planShards } from "./shards.ts";
 import { encodeLinkRecord, type LinkRecord, readLinkRecord } from "./state.ts";
 import { chooseOptions, type LinkSurvey, type ShardWork, survey } from "./survey.ts";
 import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
@@ -26,7 +22,7 @@ const COPIES_AT_ONCE = 4;
 /** Plans a link without writing anything. Throws like {@link linkArchive}. */
 export async function planLink(archive: Archive, site: LinkSite, options: LinkOptions): Promise<LinkPlan> {
   const before = await readLinkRecord(site.target, options.signal);
-  return (await survey(archive, site, options, before, false)).plan;
+  return (await survey(archive, site, options, before)).plan;
 }
 
 /**
@@ -44,8 +40,8 @@ export async function linkArchive(
   const renewed = before && (await undoMoved(archive, site, options, before));
   const plan =
     renewed === undefined
-      ? await complete(archive, site, options, before, true)
-      : await complete(archive, site, renewed, undefined, true);
+      ? await complete(archive, site, options, before)
+      : await complete(archive, site, renewed, undefined);
   return { ...plan, seconds: (performance.now() - started) / 1000 };
 }
 
@@ -68,52 +64,31 @@ async function undoMoved(
   return chosen;
 }
 
-/**
- * Does all steps of a link. `before` is the existing record. With `guess`, chunk sizes come from the offsets as long as
- * these prove right.
- */
+/** Does all steps of a link. `before` is the existing record. */
 async function complete(
   archive: Archive,
   site: LinkSite,
   options: LinkOptions,
   before: LinkRecord | undefined,
-  guess: boolean,
 ): Promise<LinkPlan> {
-  const surveyed = await survey(archive, site, options, before, guess);
-  const { plan, documents, guessed } = surveyed;
+  const surveyed = await survey(archive, site, options, before);
+  const { plan, documents } = surveyed;
   const { target, files } = site;
   const { signal } = options;
-  // A wrong guess must not undo an existing link.
-  const wasLinked = before !== undefined;
-  if (wasLinked && !(await proveFiles(files, guessed, signal)))
-    return complete(archive, site, options, before, false);
   if (plan.done) {
     await files.sync(surveyed.record.documents.map((key) => ({ side: "zarr", key }))); // the last call may have failed here
     return plan;
   }
-  const [first, ...others] = documents;
-  const prepared = prepareLink(site, surveyed, signal);
-  const [made, proven, drafted] = await Promise.allSettled([
-    prepared.then(() => makeShards(site, plan.kind, surveyed.works, signal)),
-    proveFiles(files, wasLinked ? [] : guessed, signal),
-    prepared.then(() => first && target.draft?.(...first, { signal })),
-  ]);
-  const failed = [made, proven, drafted].find(({ status }) => status === "rejected");
-  const isProven = proven.status === "fulfilled" && proven.value;
-  const draft = drafted.status === "fulfilled" ? drafted.value : undefined;
-  if (failed?.status === "rejected" || !isProven) await draft?.discard();
-  if (failed?.status === "rejected") {
+  await prepareLink(site, surveyed, signal);
+  try {
+    await makeShards(site, plan.kind, surveyed.works, signal);
+  } catch (error) {
     // The file system has no such links.
-    if (!wasLinked && isSuperchunkError(failed.reason, "UNSUPPORTED")) await unlinkArchive(site, { signal });
-    throw failed.reason;
+    if (before === undefined && isSuperchunkError(error, "UNSUPPORTED"))
+      await unlinkArchive(site, { signal });
+    throw error;
   }
-  if (!isProven) {
-    await unlinkArchive(site, { signal });
-    return complete(archive, site, options, undefined, false);
-  }
-  await draft?.publish();
-  for (const [key, bytes] of draft === undefined ? documents : others)
-    await target.put(key, bytes, { signal });
+  for (const [key, bytes] of documents) await target.put(key, bytes, { signal });
   return plan;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Plans which data files of an archive become which shards, and where the chunks are in each: every file is one shard, and all shards
- * have the same capacity. Chunk sizes come from the chunk headers, or from the offsets, which the headers must confirm later.
+ * have the same capacity. Chunk sizes come from the chunk headers, or from the offsets if the headers confirm them.
  *
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
@@ -54,19 +54,23 @@ export interface LinkedArchive {
   /** Keys and bytes, in publication order: the root's document is last. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
   readonly notes: readonly string[];
-  /** Files of which only the offsets were read; their headers must still confirm them. */
-  readonly guessed: readonly DataFile[];
+}
+
+/** What reads the headers of many chunks of a file at once. */
+interface QuickReads {
+  readonly files: Pick<DualFiles, "readEach">;
+  /** Sizes in bytes of files without the tails that linking added, by key; files that were never linked are absent. */
+  readonly sizes: ReadonlyMap<string, number>;
 }
 
 /**
- * Plans the link of an archive. With `guess`, sizes come from the offsets where possible, and `proveFiles` checks the
- * chunk headers later.
+ * Plans the link of an archive. With `quick`, sizes come from the offsets where the chunk headers confirm them.
  * @throws UNSUPPORTED if it cannot be linked, with the reason; errors of reading its headers
  */
 export async function planShards(
   archive: Archive,
   options: LinkOptions & Pick<JobOptions, "isMember">,
-  guess?: FormerSizes,
+  quick?: QuickReads,
 ): Promise<LinkedArchive> {
   requireSettled(archive);
   const likely = await likelyCapacity(archive, options.signal);
@@ -77,13 +81,8 @@ export async function planShards(
   const shards: LinkedShard[] = [];
   const planned: ArrayJob[] = [];
   const documents = new Map<string, JsonObject>();
-  const guessed: DataFile[] = [];
   for (const job of first.arrays) {
-    const { files, isGuessed } =
-      job.layout === undefined
-        ? { files: [], isGuessed: false }
-        : await listFiles(job.source.archive, guess, options.signal);
-    if (isGuessed) pushAll(guessed, files);
+    const files = job.layout === undefined ? [] : await listFiles(job.source.archive, quick, options.signal);
     const capacity = files[0]?.chunks.length ?? 1;
     let jobs = byCapacity.get(capacity);
     if (jobs === undefined) {
@@ -98,7 +97,7 @@ export async function planShards(
     pushAll(shards, placeShards(own, files));
   }
   const { groups } = first;
-  return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes, guessed };
+  return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes };
 }
 
 /**
@@ -157,7 +156,7 @@ interface FileChunk {
   readonly nbytes: number;
 }
 
-export interface DataFile {
+interface DataFile {
   readonly key: string;
   /** Index of its first chunk in the array. */
   readonly first: number;
@@ -168,32 +167,20 @@ export interface DataFile {
   readonly header?: BlpkHeader;
 }
 
-/** Data files, and whether their sizes are proven. */
-interface DataFiles {
-  readonly files: readonly DataFile[];
-  /** True if compressed sizes are the distances between offsets; {@link proveFiles} checks them. */
-  readonly isGuessed: boolean;
-}
-
-/** Sizes in bytes of files without the tails that linking added, by key; files that were never linked are absent. */
-type FormerSizes = ReadonlyMap<string, number>;
-
 /**
- * The files in the order of their chunks. With `guess`, the offset tables replace reading chunk headers where they can, and
- * also say where the files end.
+ * The files in the order of their chunks.
  * @throws UNSUPPORTED if a file's chunks are not contiguous in the array, or no Zarr reader decodes them; the codes of damage
  */
 async function listFiles(
   archive: SourceArchive,
-  guess: FormerSizes | undefined,
+  quick: QuickReads | undefined,
   signal: AbortSignal | undefined,
-): Promise<DataFiles> {
+): Promise<DataFile[]> {
   if (archive.chunkStarts !== undefined) {
     const path = archive.store.describe(archive.path);
     throw unlinkable(path, "its chunks are of unequal lengths, and those of a Zarr shard are not");
   }
-  const guessed = guess === undefined ? undefined : await guessFiles(archive, guess, signal);
-  const files = guessed ?? (await readFiles(archive, signal));
+  const files = (quick && (await guessFiles(archive, quick, signal))) ?? (await readFiles(archive, signal));
   files.forEach((file, i) => {
     const expected = at(files, 0).chunks.length;
     const found = file.chunks.length;
@@ -203,7 +190,7 @@ async function listFiles(
       `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer (of an array of superchunks, "superchunk compact" makes them so)`,
     );
   });
-  return { files, isGuessed: guessed !== undefined };
+  return files;
 }
 
 /** Groups chunks by file. Throws `UNSUPPORTED` if a file's chunks are not contiguous in the array. */
@@ -248,10 +235,10 @@ async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined
   });
 }
 
-/** The files according to their offsets, each chunk ending where the next starts; undefined if that is not possible. */
+/** The files according to their offsets, each chunk ending where the next starts; undefined if the headers do not confirm that. */
 async function guessFiles(
   archive: SourceArchive,
-  sizes: FormerSizes,
+  quick: QuickReads,
   signal: AbortSignal | undefined,
 ): Promise<DataFile[] | undefined> {
   const places: ChunkPlace[] = [];
@@ -264,7 +251,7 @@ async function guessFiles(
     const { header } = first;
     if (header?.version !== 3) return undefined;
     const digest = DIGEST_LENGTHS[header.checksum];
-    const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
+    const size = quick.sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
     const chunks: FileChunk[] = [];
     for (const { offset, available, nbytes } of group) {
       const ctbytes = Math.min(available, size - offset) - digest;
@@ -273,12 +260,12 @@ async function guessFiles(
     }
     files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
   }
-  return files;
+  return (await areProven(quick, files, signal)) ? files : undefined;
 }
 
 /** True if every chunk's header confirms the guess and nothing prevents a link. Does not throw for damage. */
-export async function proveFiles(
-  files: DualFiles,
+async function areProven(
+  { files }: QuickReads,
   guessed: readonly DataFile[],
   signal: AbortSignal | undefined,
 ): Promise<boolean> {

@@ -16,7 +16,7 @@ import {
   type Tail,
   withoutWriting,
 } from "./shard-file.ts";
-import { type DataFile, type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
+import { type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
 import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions, sidesOf } from "./state.ts";
 import type {
   FileFacts,
@@ -61,13 +61,10 @@ export interface LinkSurvey {
   readonly hidden: readonly string[];
   /** Documents that are missing or differ; if anything changes, also the root's. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
-  /** Files whose chunk sizes are not proven yet. */
-  readonly guessed: readonly DataFile[];
 }
 
 /**
- * Surveys everything. `before` is the record of an existing link, complete or not. With `guess`, chunk sizes come from
- * the offsets where possible.
+ * Surveys everything. `before` is the record of an existing link, complete or not.
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */
 export async function survey(
@@ -75,19 +72,14 @@ export async function survey(
   site: LinkSite,
   options: LinkOptions,
   before: LinkRecord | undefined,
-  guess: boolean,
 ): Promise<LinkSurvey> {
   const { target, files } = site;
   const { kind = "hard", signal = new AbortController().signal } = options;
   assertSameLink(site, archive, before, kind);
   const chosen = chooseOptions(before, options);
   const known = new Map(before?.files.map((file) => [file.path, file]));
-  // A wrong guess is undone completely, so the target folder must exist before and after.
-  const sizes =
-    guess && (await files.inspect(ROOT)) !== undefined
-      ? new Map([...known].map(([path, { size }]) => [path, size]))
-      : undefined;
-  const linked = await planShards(archive, { ...options, ...chosen }, sizes);
+  const sizes = new Map([...known].map(([path, { size }]) => [path, size]));
+  const linked = await planShards(archive, { ...options, ...chosen }, { files, sizes });
   assertNodes(archive, site, linked);
   const missing = new Set(await missingFolders(site, linked));
   const { isPublished, unlike: documents } = await compareDocuments(site, linked, before, signal);
@@ -143,7 +135,6 @@ export async function survey(
     works,
     hidden: [...published.map(([key]) => key).reverse(), ...oldDocuments],
     documents: published,
-    guessed: linked.guessed,
   };
 }
 

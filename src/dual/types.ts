@@ -4,7 +4,7 @@
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
 import type { DType } from "../format/types.ts";
-import type { Draft, PutOptions, PutSource, ReadableStore, WritableStore } from "../store/types.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
 
 /** How the Zarr array's chunk keys refer to the data files. */
 export type LinkKind = "hard" | "symbolic" | "copy";
@@ -70,16 +70,10 @@ export interface DualFiles {
   replace(replacement: ShardReplacement): Promise<number>;
 }
 
-/** Where documents are written. */
-export interface LinkTarget extends WritableStore {
-  /** Puts an object in two steps: the slow part first; publishing the draft then gives it its name. */
-  draft?(key: string, source: PutSource, options?: PutOptions): Promise<Draft>;
-}
-
 /** Where an archive is linked. */
 export interface LinkSite {
   /** The folder that is, or becomes, the Zarr array or group. */
-  readonly target: LinkTarget;
+  readonly target: WritableStore;
   /** The archive's store. Keys of the side `data` belong to it. */
   readonly source: ReadableStore;
   readonly files: DualFiles;
