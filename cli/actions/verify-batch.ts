@@ -18,7 +18,7 @@ import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { notReport, refuseOther } from "../input/input.ts";
 import { isFolder } from "../input/opening.ts";
-import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
+import { archivesUnder, isInIndex, type LeftOut, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -29,7 +29,12 @@ const AHEAD = 10_000;
 
 /** One archive of a batch: its outcome, the other path by which it was already reached, or the line of an earlier run; or an unfinished conversion. */
 export type BatchItem<T> =
-  | { readonly kind: "outcome"; readonly outcome: T; readonly files?: string | undefined }
+  | {
+      readonly kind: "outcome";
+      readonly outcome: T;
+      readonly files?: string | undefined;
+      readonly isIndex?: boolean | undefined;
+    }
   | { readonly kind: "same"; readonly path: string; readonly as: string }
   | { readonly kind: "unfinished"; readonly path: string; readonly conversion: UnfinishedConversion }
   | { readonly kind: "kept"; readonly line: JsonObject };
@@ -41,8 +46,8 @@ export interface VerifyBatch<T> {
   readonly context: Context;
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
-  /** Called with the path of each packed file of a folder, which is not opened. */
-  onPacked?(path: string): void;
+  /** Packed files, which are not opened, and indexes are noted here. */
+  readonly leftOut: LeftOut;
   /** Lines of an earlier run, by path; undefined if no record is written. */
   readonly kept: ReadonlyMap<string, JsonObject> | undefined;
   /** Verifies an archive. `alone`: no other is under way, and this one may show its own progress. */
@@ -66,9 +71,7 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
     for await (const each of foundOnce(batch)) {
       const item =
         each.kind === "archive"
-          ? gate(each.verify).then(
-              (outcome): BatchItem<T> => ({ kind: "outcome", outcome, files: each.files }),
-            )
+          ? gate(each.verify).then((outcome): BatchItem<T> => ({ ...each, kind: "outcome", outcome }))
           : Promise.resolve(each);
       item.catch(() => undefined); // thrown when its turn comes
       queue.push(item);
@@ -110,7 +113,12 @@ export async function* runBatch<T>(batch: VerifyBatch<T>): AsyncGenerator<BatchI
 /** An item that needs no work, or an archive to verify. */
 type Found<T> =
   | Exclude<BatchItem<T>, { readonly kind: "outcome" }>
-  | { readonly kind: "archive"; readonly files?: string | undefined; readonly verify: () => Promise<T> };
+  | {
+      readonly kind: "archive";
+      readonly files?: string | undefined;
+      readonly isIndex?: boolean;
+      readonly verify: () => Promise<T>;
+    };
 
 /** Finds the archives at all paths. If two paths lead to the same archive, it is verified once, and the second path only names it. */
 async function* foundOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Found<T>> {
@@ -122,13 +130,14 @@ async function* foundOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Found<T>> {
     for await (const named of archivesUnder(path, {
       signal: context.signal,
       allow: batch.allow,
-      onPacked: (file) => batch.onPacked?.(file),
+      onPacked: (file) => void batch.leftOut.packed.push(file),
     })) {
       seen ||= named.path === path;
       if (named.unfinished !== undefined) {
         yield { kind: "unfinished", path: named.path, conversion: named.unfinished };
         continue;
       }
+      const isIndex = isInIndex(named, batch.leftOut);
       // Only the group's arrays, which follow it, need verifying: its document has just been read.
       if (named.group !== undefined) continue;
       const place = realPathOf(named.path);
@@ -142,7 +151,7 @@ async function* foundOnce<T>(batch: VerifyBatch<T>): AsyncGenerator<Found<T>> {
       const files = kept && stampOf(named.path);
       const line = kept?.get(named.path);
       if (line !== undefined && line["files"] === files && isFinal(line)) yield { kind: "kept", line };
-      else yield { kind: "archive", files, verify: () => batch.verify(named, isOne) };
+      else yield { kind: "archive", files, isIndex, verify: () => batch.verify(named, isOne) };
     }
     const set = await batch.verifySet?.(path);
     if (set !== undefined) yield { kind: "archive", verify: async () => set };

@@ -11,7 +11,14 @@ import {
 import type { Command, Context, Switches } from "../context.ts";
 import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
 import { columnNamesOf, noColumns, type Subject } from "../input/opening.ts";
-import { archivesUnder, unfinishedText } from "../input/tree.ts";
+import {
+  archivesUnder,
+  isInIndex,
+  type LeftOut,
+  NOT_LISTED,
+  noteLeftOut,
+  unfinishedText,
+} from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
 import { JsonArray } from "../output/output.ts";
@@ -89,7 +96,9 @@ async function* partsUnder(
   { column, allow }: ChunksOptions,
   context: Context,
 ): AsyncGenerator<Part> {
+  const leftOut: LeftOut = { packed: [], indexes: [] };
   for await (const named of archivesUnder(path, { signal: context.signal, allow })) {
+    if (isInIndex(named, leftOut)) continue;
     if (named.unfinished !== undefined) {
       context.message(`${named.path}: ${unfinishedText(named.path, named.unfinished)}`);
       continue;
@@ -115,6 +124,7 @@ async function* partsUnder(
     }
     if (named.group !== undefined) return;
   }
+  await noteLeftOut(leftOut, NOT_LISTED, context);
 }
 
 /** The archive itself, or its columns, which have the chunks. Throws `BAD_ARGUMENT` for a column of an archive without columns. */

@@ -8,9 +8,12 @@ import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.
 import { closing, type Subject } from "../input/opening.ts";
 import {
   archivesUnder,
+  isInIndex,
   isUnfollowed,
+  type LeftOut,
   type NamedArchive,
-  notePacked,
+  NOT_LISTED,
+  noteLeftOut,
   realPathOf,
   unfinishedJson,
   unfinishedText,
@@ -61,17 +64,18 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const shut = { found: 0, failed: 0 };
   let isFirst = true;
   const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
-  const packed: string[] = [];
+  const leftOut: LeftOut = { packed: [], indexes: [] };
   const opening = {
     signal: context.signal,
     allow: options.allow,
     measureText: false,
-    onPacked: (file: string) => void packed.push(file),
+    onPacked: (file: string) => void leftOut.packed.push(file),
   };
   // Lines on a terminal show how far it is.
   const bar =
     isText && context.out.isTerminal ? undefined : startProgress(context.io, "ls", { unit: "archives" });
   for await (const each of archivesUnder(path, opening)) {
+    if (isInIndex(each, leftOut)) continue;
     if (each.unfinished !== undefined) {
       const text = unfinishedText(each.path, each.unfinished);
       if (array !== undefined) await array.add(unfinishedJson(each.path, each.unfinished));
@@ -109,7 +113,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   await array?.end();
   if (totals !== undefined && options.json === true) await context.json(totals.toJson());
   else await context.out.lines(totals?.lines(context.out.columns) ?? []);
-  await notePacked(packed, context);
+  await noteLeftOut(leftOut, NOT_LISTED, context);
   if (shut.failed === 0 || shut.found === 1) return;
   await context.out.flush();
   const names = `"superchunk verify ${quoted(path)} --only-damaged"`;

@@ -37,8 +37,9 @@ import { filesFromOption, readFilesFrom } from "../input/input.ts";
 import { behindMetadata, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import {
   isUnfollowed,
+  type LeftOut,
   type NamedArchive,
-  notePacked,
+  noteLeftOut,
   unfinishedJson,
   unfinishedText,
   unfollowedText,
@@ -123,19 +124,17 @@ Examples:
         );
       if (options.resume === true && options.report === undefined)
         throw wrongUse("report", "--resume continues the --report of an earlier run: give --report too");
-      const json = options.json === true;
+      const { json = false, quiet = false, onlyDamaged = false, resume = false, jobs = JOBS } = options;
       const totals: Totals = { ...NOTHING, dialects: {}, codes: {} };
-      const record =
-        options.report === undefined ? undefined : await openRecord(options.report, options.resume === true);
-      const jobs = options.jobs ?? JOBS;
+      const record = options.report === undefined ? undefined : await openRecord(options.report, resume);
       const away = verifyAway(jobs);
-      const packed: string[] = [];
+      const leftOut: LeftOut = { packed: [], indexes: [] };
       const batch = runBatch<Outcome>({
         paths,
         jobs,
         context,
         allow: options.allow,
-        onPacked: (path) => packed.push(path),
+        leftOut,
         kept: record?.kept,
         verify: async (named, alone) =>
           withAdvice(await verifyOne(named, alone, away, context), alone, context),
@@ -149,7 +148,8 @@ Examples:
           countItem(item, totals);
           if (item.kind === "outcome") await record?.add(toJson(item.outcome), item.files);
           else if (item.kind === "unfinished") await record?.add(itemJson(item));
-          if (options.quiet === true || (options.onlyDamaged === true && isIntact(item))) continue;
+          const isHidden = onlyDamaged || (!json && "isIndex" in item && item.isIndex === true);
+          if (quiet || (isHidden && isIntact(item))) continue;
           if (json) {
             if (item.kind === "kept") continue;
             await context.out.text(`${printed++ === 0 ? "" : ","}\n${stringifyJson(itemJson(item))}`);
@@ -159,7 +159,8 @@ Examples:
         await record?.close();
       }
       await conclude(totals, options, context);
-      if (options.quiet !== true) await notePacked(packed, context);
+      if (json) leftOut.indexes.splice(0);
+      if (!quiet) await noteLeftOut(leftOut, "verified, listed only if damaged", context);
     });
 }
 

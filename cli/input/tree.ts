@@ -26,6 +26,8 @@ import { isAddress, isBucketAddress } from "./units.ts";
 export interface NamedArchive {
   /** Name: the path as typed, and the path below that. */
   readonly path: string;
+  /** Set for what is in an index of a PyTables table. */
+  readonly isIndex?: true | undefined;
   /** Set for a group: it has no chunks of its own. */
   readonly group?: ZarrGroup;
   /** Set if it is already known to be unreadable. */
@@ -209,11 +211,35 @@ function packedText(paths: readonly string[]): string {
   return `not opened: ${files}, which may hold archives: ${firstNames(paths)}; unpack ${them} first`;
 }
 
-/** Prints that line, if there are such files, after what was printed so far. */
-export async function notePacked(paths: readonly string[], context: Context): Promise<void> {
-  if (paths.length === 0) return;
+/** Paths that were left out while others were listed. */
+export interface LeftOut {
+  /** Packed files. */
+  readonly packed: string[];
+  /** Outermost groups of the indexes of PyTables' tables, in which `isInIndex` found something. */
+  readonly indexes: string[];
+}
+
+/** What is done with indexes by commands that list. */
+export const NOT_LISTED = "not listed, unless you name it";
+
+/** Notes the index that something is in. False for what is in none. */
+export function isInIndex({ path, isIndex }: NamedArchive, { indexes }: LeftOut): boolean {
+  if (isIndex !== true) return false;
+  if (!indexes.some((each) => path.startsWith(`${each}/`))) indexes.push(path);
+  return true;
+}
+
+/** Says in one line each what was left out, after what was printed so far. `how`: what was done with indexes instead. */
+export async function noteLeftOut(
+  { packed, indexes }: LeftOut,
+  how: string,
+  context: Context,
+): Promise<void> {
   await context.out.flush();
-  context.message(packedText(paths));
+  if (packed.length > 0) context.message(packedText(packed));
+  if (indexes.length === 0) return;
+  const what = indexes.length === 1 ? "an index" : "indexes";
+  context.message(`${how}: ${what} of PyTables, which only PyTables reads: ${firstNames(indexes)}`);
 }
 
 /** A node of an older transformer's hierarchy, which is not a folder. Throws `NOT_FOUND` if there is none. */
@@ -227,15 +253,20 @@ async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIter
 /** A Zarr node is already open, in a store that outlives it; an archive is opened on request. */
 function nameFound(
   path: string,
-  { group, array, error }: FoundReadable,
+  { group, array, error, isIndex }: FoundReadable,
   openArchive: (options: OpenOptions) => Promise<Subject>,
   where?: string,
 ): NamedArchive {
-  const named = { path, ...(where === undefined ? {} : { where }) };
+  const named = { path, isIndex, ...(where === undefined ? {} : { where }) };
   if (error !== undefined) return { ...named, error, open: () => Promise.reject(error) };
-  if (array !== undefined) return { path, open: async () => array };
+  if (array !== undefined) return { path, isIndex, open: async () => array };
   if (group === undefined) return { ...named, open: openArchive };
-  return { path, group, open: ({ columns }) => group.arrays({ skipUnreadable: columns !== undefined }) };
+  return {
+    path,
+    isIndex,
+    group,
+    open: ({ columns }) => group.arrays({ skipUnreadable: columns !== undefined }),
+  };
 }
 
 function noArchive(path: string, packed: readonly string[] = []): SuperchunkError {

@@ -8,12 +8,14 @@ import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { OpenZarrOptions } from "../zarr/read/open.ts";
-import { openFound } from "./open-node.ts";
+import { isIndexGroup, openFound } from "./open-node.ts";
 
 /** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {
   /** Key in the store. For a node of the older transformer, its path below the hierarchy's root. */
   readonly path: string;
+  /** Set for what is in an index of a PyTables table: only PyTables reads it. */
+  readonly isIndex?: true;
   /** Set for a group. Its arrays follow separately. */
   readonly group?: ZarrGroup;
   /** Set if it cannot be opened. */
@@ -59,6 +61,7 @@ export async function* findReadables(
 async function* walkNodes(
   path: string,
   openIt: () => Promise<ZarrArray | ZarrGroup>,
+  isBelow = false,
 ): AsyncGenerator<FoundReadable> {
   let names: string[];
   let group: ZarrGroup;
@@ -75,10 +78,13 @@ async function* walkNodes(
     yield { path, error };
     return;
   }
-  yield { path, group };
+  const index = isBelow && isIndexGroup(group) ? ({ isIndex: true } as const) : undefined;
+  yield { path, group, ...index };
   for (const name of names) {
     const error = refuseListed(name, group.store.describe(path));
     if (error !== undefined) yield { path: showListed(path, name), error };
-    else yield* walkNodes(joinKey(path, name), () => group.open(name));
+    else
+      for await (const each of walkNodes(joinKey(path, name), () => group.open(name), true))
+        yield { ...each, ...index };
   }
 }

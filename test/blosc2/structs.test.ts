@@ -1,6 +1,6 @@
 /** Structs that Zarr has no data type for, in frames and HDF5: as a group of their fields, or with their items changed. */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { arraySource, readBatches, readOnce } from "../../cli/values/value-source.ts";
@@ -168,9 +168,17 @@ test("fields are printed as columns, of any rows, in every format", async () => 
   expect(two.err).toContain("--format raw prints one array; choose a column with --column (id, name)");
 });
 
-test("indexes of PyTables are listed and read, and left out of what they are no part of", async () => {
+test("indexes of PyTables are read, and left out of what they are no part of", async () => {
   const path = join(folder, "indexed.h5");
-  expect((await runCli(["ls", path])).out).toContain("_i_Rows/id/sorted");
+  for (const command of [["ls"], ["ls", "--json"], ["ls", "--csv"], ["chunks"]]) {
+    const { code, out, err } = await runCli([...command, path]);
+    expect([code, out.includes("Rows"), out.includes("_i_Rows")]).toEqual([0, true, false]);
+    expect(err).toContain(
+      `not listed, unless you name it: an index of PyTables, which only PyTables reads: ${path}/_i_Rows\n`,
+    );
+  }
+  const named = await runCli(["ls", `${path}/_i_Rows`]);
+  expect([named.out.includes("_i_Rows/id/sorted"), named.err]).toEqual([true, ""]);
   const target = join(temporaryFolder(), "out.zarr");
   const { code, err } = await runCli(["convert", path, target]);
   expect([code, err]).toEqual([0, expect.stringMatching(/_i_Rows: an index of PyTables is left out/)]);
@@ -180,4 +188,27 @@ test("indexes of PyTables are listed and read, and left out of what they are no 
   expect(files.out).toContain("converted 2 arrays");
   const alone = await runCli(["convert", `${path}/_i_Rows/id`, join(temporaryFolder(), "alone.zarr")]);
   expect(alone.code).toBe(0);
+});
+
+test("verify checks indexes of PyTables, and lists only what is damaged in them", async () => {
+  const path = join(temporaryFolder(), "indexed.h5");
+  cpSync(join(folder, "indexed.h5"), path);
+  const { code, out, err } = await runCli(["verify", path]);
+  expect([code, out.includes("_i_Rows"), out]).toEqual([
+    0,
+    false,
+    expect.stringMatching(/12 archives: 12 ok/),
+  ]);
+  expect(err).toContain(
+    `verified, listed only if damaged: an index of PyTables, which only PyTables reads: ${path}/_i_Rows`,
+  );
+  expect((await runCli(["verify", "--json", path])).out).toContain("_i_Rows/id/sorted");
+  const chunks = JSON.parse((await runCli(["chunks", "--json", `${path}/_i_Rows/id`])).out) as {
+    offset: number;
+  }[];
+  const bytes = readFileSync(path);
+  bytes.fill(0xff, chunks[0]?.offset, Number(chunks[0]?.offset) + 8);
+  writeFileSync(path, bytes);
+  const damaged = await runCli(["verify", path]);
+  expect([damaged.code, damaged.out]).toEqual([3, expect.stringMatching(/DAMAGED\s+\S+_i_Rows\/id\//)]);
 });

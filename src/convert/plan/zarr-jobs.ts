@@ -8,6 +8,7 @@
 import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { isIndexGroup } from "../../open/open-node.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { attributesLeft } from "../../store/types.ts";
 import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
@@ -31,7 +32,6 @@ import {
 } from "../pipeline.ts";
 import {
   checkDimensionNames,
-  isIndexGroup,
   moveNgff,
   type NgffNodes,
   nameDimensions,

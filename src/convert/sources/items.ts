@@ -8,7 +8,7 @@ import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { HELD_ENDS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { openFound } from "../../open/open-node.ts";
+import { isIndexGroup, openFound } from "../../open/open-node.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { namePaths } from "../../zarr/document/node-names.ts";
@@ -24,7 +24,7 @@ import {
   type SourceItem,
   type SourceLocation,
 } from "../pipeline.ts";
-import { chooseColumns, isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
+import { chooseColumns, PYTABLES_INDEX } from "./source-array.ts";
 import { withoutMeaning } from "./zipline.ts";
 
 /** Called for everything that a search looks at, with the number of sources found so far. */

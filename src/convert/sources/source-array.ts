@@ -10,7 +10,6 @@ import { notNamed, SuperchunkError } from "../../errors.ts";
 import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import type { ScanArray } from "../../scan/columns.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
@@ -139,11 +138,6 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
 
 export const PYTABLES_INDEX =
   "an index of PyTables is left out, because only PyTables reads it; the rows of its table are carried over";
-
-/** True for a group of PyTables with the indexes of a table. */
-export function isIndexGroup({ dialect, attrs }: Pick<ScanArray, "dialect" | "attrs">): boolean {
-  return dialect === "hdf5" && attrs["CLASS"] === "TINDEX";
-}
 
 function wrongOption(
   archive: Pick<ChunkedArchive, "store" | "path">,
