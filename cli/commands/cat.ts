@@ -200,7 +200,7 @@ async function printArchive(
     await printBytes(chosen, format, { slice, guard }, context, long);
     return;
   }
-  const sources = select(chosen, slice);
+  const sources = select(chosen, slice, options.column);
   const [first] = sources;
   if (format === "csv") await printCsv(context.out, sources, long);
   else if (format === "ndjson")
@@ -353,19 +353,30 @@ function sliceOf(archive: Chosen, { slice, head, tail }: CatOptions): string | u
   return head === undefined ? `-${tail}:` : `:${head}`;
 }
 
-/** The selected values. Errors name the archive. */
-function select(archive: Chosen, slice: string | undefined): ValueSource[] {
+/** The selected values; of one array, under its name among the chosen columns. Errors name the archive. */
+function select(archive: Chosen, slice: string | undefined, names?: readonly string[]): ValueSource[] {
   try {
-    return valueSourcesOf(archive, slice);
+    return valueSourcesOf(archive, slice, names);
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path: archive.store.describe(archive.path) }) : error;
   }
 }
 
-function valueSourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
+function valueSourcesOf(
+  archive: Chosen,
+  slice: string | undefined,
+  [name = ""]: readonly string[] = [],
+): ValueSource[] {
   if (archive.kind === "bytes") return [bytesSource(archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
-    return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
+    // fields have names of their own
+    return [
+      arraySource(
+        archive.dtype.kind === "struct" ? "" : name,
+        archive,
+        selectionOf(archive, slice, archive.shape.length),
+      ),
+    ];
   const { length } = archive;
   if (archive.kind === "group" && archive.names.length === 0)
     throw new SuperchunkError("BAD_ARGUMENT", "the group holds no arrays, and so no values to print", {

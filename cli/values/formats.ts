@@ -133,7 +133,7 @@ async function printPlanes(
 // `cat --format csv`: RFC 4180 quoting, a header, lines that end with a line feed.
 
 /**
- * Prints one line per row under a header. Columns of a table have their names; a single array has the column `value`, or the
+ * Prints one line per row under a header. Columns have their names; an array without one has the column `value`, or the
  * indices of its second dimension. Throws `BAD_ARGUMENT` for an array of more than two dimensions.
  */
 export async function printCsv(

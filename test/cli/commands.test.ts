@@ -334,6 +334,9 @@ describe("cat", () => {
       ["--slice", "0", "--format", "csv"],
       "id,name,price\n5,epsil,1.7208831110635958\n",
     ],
+    ["ctable/bcolz-mixed", ["--slice", ":2", "--column", "id", "--format", "csv"], "id\n5\n2147483647\n"],
+    ["ctable/bcolz-mixed", ["--slice", ":2", "--column", "id", "--format", "json"], "[\n5,\n2147483647\n]\n"],
+    ["bloscpack-3/array-struct.blp", ["--slice", "0", "--column", "id", "--format", "csv"], "id\n6\n"],
     [
       "bloscpack-3/array-struct.blp",
       ["--slice", ":1", "--format", "csv"],
