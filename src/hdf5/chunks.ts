@@ -65,13 +65,12 @@ export class ChunkIndex {
   /** All stored chunks. Throws the codes of damage; LIMIT for too many chunks. */
   all(): Promise<Hdf5Chunks> {
     if (this.#all !== undefined) return this.#all;
-    const reading = this.#read(undefined).then(({ chunks }) => chunks);
-    this.#all = reading;
-    reading.then(
+    this.#all = this.#read(undefined).then(({ chunks }) => chunks);
+    this.#all.then(
       () => (this.#parts = []),
       () => (this.#all = undefined),
     );
-    return reading;
+    return this.#all;
   }
 
   /** A stored chunk by its name in {@link Hdf5Chunks}, from only those parts of the index that lead to it. Throws the codes of damage. */
@@ -79,7 +78,8 @@ export class ChunkIndex {
     if (this.#all !== undefined) return (await this.#all).get(name);
     const { counts, layout } = this.#facts;
     const at = counts.length === 0 ? [] : name.split(".").map(Number);
-    if (at.length !== counts.length || at.some((index, d) => index >= (counts[d] as number)))
+    // Names of documents, such as "zarr.json", are not positions either.
+    if (at.length !== counts.length || !at.every((index, d) => index < (counts[d] as number)))
       return undefined;
     const { kind } = layout.index;
     const wanted = kind === "tree-1" ? [...at, 0] : kind === "tree-2" ? at : [numberOf(this.#facts, at)];
