@@ -10,15 +10,11 @@ import { dirname, relative } from "node:path";
 import { promisify } from "node:util";
 import type { DualFiles, FilePlace, FileRange } from "../../dual/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { checkRange, splitKey } from "../../store/key.ts";
-import type { ByteRange, ObjectInfo, StoreOptions } from "../../store/types.ts";
+import { splitKey } from "../../store/key.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
 import {
-  allocateTarget,
   copyPlain,
-  describeFile,
   explainError,
-  Handles,
   lacksHardLinks,
   lstat,
   lstatIfThere,
@@ -27,7 +23,7 @@ import {
   readFullySync,
   systemCode,
 } from "../fs/fs-handles.ts";
-import { FolderReader } from "../fs/fs-reader.ts";
+import type { FolderReader } from "../fs/fs-reader.ts";
 import { draftFile, newMark, writeFully, writeFullySync } from "../fs/fs-write.ts";
 
 const nextTurn: () => Promise<void> = promisify(setImmediate);
@@ -36,21 +32,18 @@ const nextTurn: () => Promise<void> = promisify(setImmediate);
 const PIECE = 4 << 20;
 const READ_ONLY_MODE = 0o444;
 
-/**
- * The files below two folders: the archive's and the Zarr array's, which may be the same. `opened`: a store that keeps the
- * data files open.
- */
-export function dualFiles(dataRoot: string, zarrRoot: string = dataRoot, opened?: SteadyStore): DualFiles {
+/** The files below two folders: the archive's and the Zarr array's, which may be the same. */
+export function dualFiles(dataRoot: string, zarrRoot: string = dataRoot): DualFiles {
   const data = new Folders(dataRoot);
-  return folderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
+  return folderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot));
 }
 
 /** The files below a store's folder, which shares the store's record of what is durable. */
 export function dualFilesOf({ folders }: FolderReader): DualFiles {
-  return folderFiles(folders, folders, undefined);
+  return folderFiles(folders, folders);
 }
 
-function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefined): DualFiles {
+function folderFiles(data: Folders, zarr: Folders): DualFiles {
   function describe({ side, key }: FilePlace): string {
     return sideOf(side).describe(key);
   }
@@ -131,14 +124,13 @@ function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefin
       });
     },
     async readEach(key, offsets, length) {
-      const store = opened ?? new SteadyStore(data.root);
-      try {
-        const bytes = store.readEach(key, offsets, length);
+      return explain({ side: "data", key }, "reading", false, async () => {
+        const path = data.locate(key);
+        if (path === undefined || lookUp(path)?.isFile() !== true) return undefined;
+        const bytes = readEachOf(path, offsets, length);
         await nextTurn(); // lets other work waiting for the disk continue
         return bytes;
-      } finally {
-        if (store !== opened) await store.close();
-      }
+      });
     },
     async writeTail(at, offset, pieces, mode) {
       await changeFile(at, "writing after its chunks", (file) => {
@@ -244,6 +236,20 @@ function lookUp(path: string): fs.Stats | fs.BigIntStats | undefined {
   return info === undefined || Number.isSafeInteger(info.ino) ? info : lstatIfThere(path);
 }
 
+/** `length` bytes at each of the offsets, one after the other; undefined if the file is too short. */
+function readEachOf(path: string, offsets: readonly number[], length: number): Uint8Array | undefined {
+  const file = openPlain(path);
+  try {
+    const bytes = new Uint8Array(offsets.length * length);
+    const isWhole = offsets.every(
+      (offset, i) => readFullySync(file, offset, bytes, i * length, length) === length,
+    );
+    return isWhole ? bytes : undefined;
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
 /** Copies ranges of one file to another, sharing blocks if possible. Returns the bytes that had to be copied. */
 async function keepBytes(
   from: string,
@@ -293,77 +299,5 @@ async function tryToShare(from: string, to: string): Promise<boolean> {
     return false; // copying will report the error again
   } finally {
     await fs.promises.rm(trial, { force: true });
-  }
-}
-
-// A folder whose files are not replaced meanwhile: each is opened once, and read without checking its path again.
-//
-// For walks over thousands of chunk headers under a lock. Small reads are synchronous, in the calling thread. Knows open
-// files; must not know what they hold.
-
-/** Most files to keep open, and most bytes to read synchronously. */
-const MAX_OPEN = 64;
-const SMALL = 1 << 20;
-
-/** The objects of a folder, in the state in which they were first opened. */
-export class SteadyStore extends FolderReader {
-  constructor(root: string) {
-    super(root, {}, new Handles(MAX_OPEN, true));
-  }
-
-  override async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    options?.signal?.throwIfAborted();
-    const size = this.usingNow(key, "reading", (handle) => handle.size);
-    if (size === undefined || size > SMALL) return super.get(key, options);
-    return this.#readNow(key, 0, size);
-  }
-
-  override async getRange(
-    key: string,
-    range: ByteRange,
-    options?: StoreOptions,
-  ): Promise<Uint8Array | undefined> {
-    if (!("offset" in range) || range.length > SMALL) return super.getRange(key, range, options);
-    checkRange(range, this.describe(key));
-    options?.signal?.throwIfAborted();
-    return this.#readNow(key, range.offset, range.length);
-  }
-
-  override async readInto(
-    key: string,
-    offset: number,
-    target: Uint8Array,
-    options?: StoreOptions,
-  ): Promise<number | undefined> {
-    if (target.length > SMALL) return super.readInto(key, offset, target, options);
-    options?.signal?.throwIfAborted();
-    return this.readIntoSync(key, offset, target);
-  }
-
-  override async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
-    options?.signal?.throwIfAborted();
-    return this.usingNow(key, "looking at it", ({ fd, info }) =>
-      describeFile("mtimeNs" in info ? info : fs.fstatSync(fd, { bigint: true })),
-    );
-  }
-
-  /** `length` bytes at each of the offsets, one after the other; undefined if the object is absent or too short. */
-  readEach(key: string, offsets: readonly number[], length: number): Uint8Array | undefined {
-    return this.usingNow(key, "reading", ({ fd }) => {
-      const bytes = new Uint8Array(offsets.length * length);
-      let at = 0;
-      for (const offset of offsets) {
-        if (readFullySync(fd, offset, bytes, at, length) < length) return undefined;
-        at += length;
-      }
-      return bytes;
-    });
-  }
-
-  #readNow(key: string, offset: number, length: number): Uint8Array | undefined {
-    const bytes = allocateTarget(length);
-    const read = this.readIntoSync(key, offset, bytes);
-    if (read === undefined) return undefined;
-    return read === length ? bytes : bytes.subarray(0, read);
   }
 }

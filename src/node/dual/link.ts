@@ -10,13 +10,13 @@ import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "
 import { unlinkArchive } from "../../dual/undo.ts";
 import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { LINK_RECORD } from "../../format/naming.ts";
+import { LINK_RECORD, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { StoredPlace } from "../../places/declared.ts";
 import { isFolder } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
 import { closing, givenPath, isRemote, locate } from "../locate.ts";
-import { dualFiles, SteadyStore } from "./files.ts";
+import { dualFiles } from "./files.ts";
 
 /** Options of {@link link}. */
 export interface LinkPathOptions extends LinkOptions, LockOptions {
@@ -79,7 +79,7 @@ async function liveAt(
 
 /** True if the folder is a live array, which keeps itself a Zarr array. Does not load the code that writes arrays. */
 async function isLiveAt(path: string): Promise<boolean> {
-  const store = new SteadyStore(resolve(path));
+  const store = new FileStore(resolve(path));
   try {
     return await isLive(store);
   } catch (error) {
@@ -146,19 +146,17 @@ async function atPath<T>(
         { path, field: "dst" },
       );
     const target = key === "" ? root : resolve(destination ?? "");
-    const steady = new SteadyStore(root);
     const site: LinkSite = {
       target: target === root ? store : new FileStore(target),
       source: store,
-      files: dualFiles(root, target, steady),
+      files: dualFiles(root, target),
       data: dataPath(target, root),
     };
     const lock = writes ? await lockFolder(root, key, options) : undefined;
     try {
-      return await work(await openSource(steady, key, options), site);
+      return await work(await openSource(store, key, options), site);
     } finally {
       await lock?.release();
-      await steady.close();
       if (target !== root) await site.target.close?.();
     }
   });
@@ -174,11 +172,12 @@ function refusePlace({ name, prefix }: StoredPlace): never {
 }
 
 /** Opens the archive to link. Throws `UNSUPPORTED` for an array that is itself Zarr. */
-async function openSource(store: SteadyStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
+async function openSource(store: FileStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
   try {
     return await open(store, key, { signal, openPlace: refusePlace });
   } catch (error) {
-    const isZarr = isSuperchunkError(error, "UNSUPPORTED") && ZARR_DOCUMENTS.includes(error.details.found);
+    const isZarr =
+      isSuperchunkError(error, "UNSUPPORTED") && ZARR_DOCUMENTS.includes(String(error.details.found));
     if (!isZarr) throw error;
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -187,8 +186,6 @@ async function openSource(store: SteadyStore, key: string, { signal }: LinkPathO
     );
   }
 }
-
-const ZARR_DOCUMENTS: readonly unknown[] = ["zarr.json", ".zarray", ".zgroup"];
 
 /**
  * Undoes {@link link} at the folder of the Zarr array.

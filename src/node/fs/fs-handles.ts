@@ -13,14 +13,13 @@ import type { ObjectInfo } from "../../store/types.ts";
 const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
 
 /** What Node.js knows of a file. Not its own type, because pages import this package's types without those of Node.js. */
-type Facts<N> = { readonly [fact in "dev" | "ino" | "nlink" | "size" | "mtimeMs"]: N };
+type Facts = { readonly [fact in "dev" | "ino" | "nlink" | "size" | "mtimeMs"]: number };
 
 /** A file open for reading, and its facts at the time of opening. */
 export interface Handle {
   readonly fd: number;
   readonly size: number;
-  /** With exact times if files are steady. */
-  readonly info: Facts<number> | (Facts<bigint> & { readonly [time in "mtimeNs" | "ctimeNs"]: bigint });
+  readonly info: Facts;
   /** Reads under way. */
   uses: number;
   /** The turn in which the path was last checked. */
@@ -35,7 +34,6 @@ export type NotAFile = "absent" | "link";
 /** The most recently read files, kept open. */
 export class Handles {
   readonly #limit: number;
-  readonly #isSteady: boolean;
   /** Path to handle, least recently used first. */
   readonly #open = new Map<string, Handle>();
 
@@ -47,12 +45,11 @@ export class Handles {
   #endsTurn = false;
 
   /**
-   * `limit` is the number of files kept open, from 0. With `steady` the path of an open file is not checked again. Otherwise Windows
-   * keeps none: it refuses to replace a file that any store or process has open.
+   * `limit` is the number of files kept open, from 0. Windows keeps none: it refuses to replace a file that any store or process has
+   * open.
    */
-  constructor(limit: number, steady = false) {
-    this.#limit = steady || process.platform !== "win32" ? limit : 0;
-    this.#isSteady = steady;
+  constructor(limit: number) {
+    this.#limit = process.platform === "win32" ? 0 : limit;
   }
 
   /**
@@ -63,7 +60,7 @@ export class Handles {
   acquire(path: string, inTurn = false): Handle | NotAFile {
     const kept = this.#open.get(path);
     if (kept !== undefined) {
-      if (this.#isSteady || (inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
+      if ((inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
         if (inTurn) this.#mark(kept);
         this.#open.delete(path);
         this.#open.set(path, kept);
@@ -85,7 +82,6 @@ export class Handles {
 
   /** Notes that a file was checked in this turn, which ends with the code that runs now. */
   #mark(handle: Handle): void {
-    if (this.#isSteady) return;
     handle.turn = this.#turn;
     if (this.#endsTurn) return;
     this.#endsTurn = true;
@@ -152,8 +148,8 @@ export class Handles {
       throw error;
     }
     try {
-      const info = fs.fstatSync(fd, { bigint: this.#isSteady });
-      if (info.isFile()) return { fd, size: Number(info.size), info, uses: 1, turn: -1, dropped: false };
+      const info = fs.fstatSync(fd);
+      if (info.isFile()) return { fd, size: info.size, info, uses: 1, turn: -1, dropped: false };
       if (!info.isDirectory()) throw notAFile(path);
     } catch (error) {
       fs.closeSync(fd);

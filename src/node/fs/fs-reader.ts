@@ -78,8 +78,7 @@ export class FolderReader implements ReadableStore {
   protected readonly handles: Handles;
   readonly #heads: HeadReads = new HeadReads();
 
-  /** `handles` replaces the ones that the options would create. */
-  constructor(root: string, options: FileStoreOptions, handles?: Handles) {
+  constructor(root: string, options: FileStoreOptions) {
     const limit = options.maxOpenFiles ?? 64;
     if (root === "" || root.includes("\0"))
       throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {
@@ -87,7 +86,7 @@ export class FolderReader implements ReadableStore {
       });
     checkCount(limit, "maxOpenFiles", root);
     this.folders = new Folders(root);
-    this.handles = handles ?? new Handles(limit);
+    this.handles = new Handles(limit);
   }
 
   get root(): string {
@@ -178,9 +177,15 @@ export class FolderReader implements ReadableStore {
 
   readIntoSync(key: string, offset: number, target: Uint8Array): number | undefined {
     checkCount(offset, "offset", key);
-    return this.usingNow(key, "reading", (handle) =>
-      readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset)),
-    );
+    const handle = this.#acquireNow(key);
+    if (handle === undefined) return undefined;
+    try {
+      return readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset));
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
   }
 
   async getHeads(
@@ -211,19 +216,6 @@ export class FolderReader implements ReadableStore {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  /** Calls `use` with the open file of a key, synchronously; undefined if there is none. */
-  protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
-    const handle = this.#acquireNow(key);
-    if (handle === undefined) return undefined;
-    try {
-      return use(handle);
-    } catch (error) {
-      throw explainError(error, this.describe(key), doing, false);
-    } finally {
-      this.handles.release(handle);
-    }
   }
 
   /** Size and version of the file of a key; undefined if there is none. */

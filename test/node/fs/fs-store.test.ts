@@ -1,7 +1,6 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { SteadyStore } from "../../../src/node/dual/files.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { makeFolder, writeFiles } from "../../store/folder.ts";
 import { describeReading, describeWriting, OBJECTS } from "../../store/store-contract.ts";
@@ -13,32 +12,6 @@ for (const maxOpenFiles of [64, 1, 0]) {
     return { store: new FileStore(path, { maxOpenFiles }), lists: true, dispose };
   });
 }
-
-describeReading("the steady store", async () => {
-  const { path, dispose } = await makeFolder();
-  await writeFiles(path, OBJECTS);
-  return { store: new SteadyStore(path), lists: true, dispose };
-});
-
-it("a steady store keeps reading the file that it opened first, even if the path gets another one", async () => {
-  const { path, dispose } = await makeFolder();
-  await writeFiles(path, [
-    ["a", Uint8Array.of(1, 2)],
-    ["b", Uint8Array.of(9, 9, 9)],
-  ]);
-  const store = new SteadyStore(path);
-  try {
-    const info = await store.stat("a");
-    renameSync(join(path, "b"), join(path, "a"));
-    expect(await store.get("a")).toEqual(Uint8Array.of(1, 2));
-    expect(await store.getRange("a", { offset: 1, length: 9 })).toEqual(Uint8Array.of(2));
-    expect(await store.stat("a")).toEqual(info);
-    expect(await store.get("b")).toBeUndefined();
-  } finally {
-    await store.close();
-    await dispose();
-  }
-});
 
 describeWriting("the file store", async () => {
   const { path, dispose } = await makeFolder();
