@@ -1,6 +1,7 @@
 /** `superchunk serve`: serves archives as Zarr over HTTP without copying them; `superchunk view`: the page that shows them in a browser. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { hostname } from "node:os";
 
 import { InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
@@ -83,11 +84,20 @@ Examples:
 
 async function view(paths: readonly string[], flags: ViewFlags, context: Context): Promise<void> {
   await serveUntilAborted(paths, { ...flags, page: "only" }, context, async ({ url }) => {
-    await context.out.line(`showing ${paths.map(printable).join(", ")} at ${url}`);
-    await context.out.line("Ctrl-C ends it.");
+    await context.out.lines([
+      `showing ${paths.map(printable).join(", ")} at ${url}`,
+      ...forOthers(flags.host, url),
+      "Ctrl-C ends it.",
+    ]);
     await context.out.flush();
     if (flags.open) openBrowser(url);
   });
+}
+
+/** How other machines reach a server that listens on all addresses of this one. */
+function forOthers(host: string, url: string): string[] {
+  if (host !== "0.0.0.0" && host !== "::") return [];
+  return [`other machines: http://${hostname()}:${new URL(url).port}/, or this machine's IP address`];
 }
 
 /** Opens an address in the system's browser if it can; otherwise the user has the printed address. */
@@ -113,7 +123,8 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
       const group = firstGroup(nodes);
       const inside = group === undefined ? [] : await view.list(group.path, { signal });
       const isTree = inside.slice(1).some(({ kind }) => kind === "group");
-      await context.out.lines(pasteLines(url, nodes, { archives, isTree, leftOut }));
+      const [first = "", ...lines] = pasteLines(url, nodes, { archives, isTree, leftOut });
+      await context.out.lines([first, ...forOthers(flags.host, url), ...lines]);
     }
     await context.out.flush();
   });

@@ -94,7 +94,7 @@ function cannotBeReferenced(path: string): SuperchunkError {
 function onlyZarr(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "this is Zarr already, and Zarr readers open it directly: there is nothing to show or to reference. Over HTTP any file server can serve it",
+    'this is Zarr already, and Zarr readers open it directly: there is nothing to serve or to reference. "superchunk view" shows it; over HTTP any file server can serve it',
     { path, expected: "an archive, or a folder of archives", found: "Zarr" },
   );
 }

@@ -61,6 +61,7 @@ it("Zarr is neither served nor virtualized as an archive, and is distinguished f
     ]) {
       const { code, err } = await runCli(argv);
       expect([argv[0], code, err]).toEqual([argv[0], 1, expect.stringContaining("this is Zarr already")]);
+      expect(err).toContain('"superchunk view" shows it');
     }
   }
 });

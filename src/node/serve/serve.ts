@@ -153,7 +153,7 @@ async function serveOne(
   server.timeout = STALL_MS;
   await listen(server, host, port);
   const { port: found } = server.address() as AddressInfo;
-  const url = `http://${bracket(host)}:${found}/`;
+  const url = `http://${WILDCARDS.get(host) ?? bracket(host)}:${found}/`;
   context = {
     view,
     page,
@@ -228,7 +228,11 @@ function close(server: Server): Promise<void> {
 }
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
-const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
+/** Addresses that stand for all of this machine, which are not ones to connect to, with one that is. */
+const WILDCARDS = new Map([
+  ["0.0.0.0", "127.0.0.1"],
+  ["::", "[::1]"],
+]);
 
 /**
  * Checks whether a `Host` header names a server that listens on `host`; `allowed` are further names.

@@ -1,5 +1,6 @@
 /** The command `serve`, and the page that explains how to use it. */
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
@@ -71,6 +72,24 @@ describe("serve", () => {
     const served = await serveView([folder]);
     expect([served.archives, served.leftOut]).toEqual([2, left]);
     await served.close();
+  });
+
+  it("prints an address that opens here, and one for other machines, if it listens on all of its addresses", async () => {
+    const table = `${corpusFolder}/${TABLE}`;
+    for (const command of [["serve"], ["view", "--no-open"]])
+      await whileServing([...command, table, "--port", "0", "--host", "0.0.0.0"], async (url, out) => {
+        while (!out().includes("Ctrl-C")) await new Promise((resolve) => setImmediate(resolve));
+        const { hostname: local, port } = new URL(url);
+        expect(local).toBe("127.0.0.1");
+        expect((await ask(url, "/zarr.json")).status).toBe(200);
+        const there = `${hostname()}:${port}`;
+        expect(out()).toContain(`other machines: http://${there}/`);
+        expect((await ask(url, "/zarr.json", { host: there })).status).toBe(200);
+      });
+    await whileServing(["serve", table, "--port", "0"], async (_, out) => {
+      while (!out().includes("Ctrl-C")) await new Promise((resolve) => setImmediate(resolve));
+      expect(out()).not.toContain("other machines");
+    });
   });
 
   it("prints lines that open a set of references, as a table and as a tree, and none for Parquet", async () => {
