@@ -24,8 +24,7 @@ const VIEWS: readonly {
     id: "plot",
     label: "Plot",
     view: later(() => import("./views/plot.ts")),
-    fits: ({ columns, kind }, column) =>
-      kind !== "bytes" && (column === undefined ? columns.some(canPlot) : canPlot(column)),
+    fits: ({ columns }, column) => (column === undefined ? columns.some(canPlot) : canPlot(column)),
   },
   {
     id: "picture",

@@ -10,6 +10,7 @@ import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
+import { checkCut, checkOpaque } from "./page-opaque.ts";
 import {
   checkChunkValues,
   checkCrowdedPlot,
@@ -51,6 +52,8 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       ["bloscpack-3/array-datetime64-ns.blp", "dates.blp"],
       ["bloscpack-3/array-f4-3d-fortran.blp", "fortran.blp"],
       ["zarr3-rectilinear/i4-2d", "unequal"],
+      ["bloscpack-3/cli-text.blp", "bytes.blp"],
+      ["carray/bcolz-object", "objects"],
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
@@ -120,6 +123,8 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("a crowded plot", () => checkCrowdedPlot(browser, served.url, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
+      await outcome.attempt("what has no numbers", () => checkOpaque(browser, served.url, outcome));
+      await outcome.attempt("what is cut off", () => checkCut(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));

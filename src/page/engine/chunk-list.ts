@@ -10,7 +10,7 @@ import type {
 import { elementsOf } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/decode/decode.ts";
 import { decodeHeader, headLength } from "../../codec/header.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { slice } from "../../values/selection.ts";
 import { withoutServer } from "../text.ts";
 import { cellText } from "./cells.ts";
@@ -147,7 +147,7 @@ export async function readChunk(
   const run = column.kind === "array" ? runOf(column) : undefined;
   let found: ReturnType<typeof blocksOf> = { blocks: [], nblocks: 0 };
   let values: readonly string[] = [];
-  let failure: string | undefined;
+  let failure: SuperchunkError | undefined;
   try {
     if ("encodedChunks" in column)
       for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal })) {
@@ -159,13 +159,15 @@ export async function readChunk(
     else if (box !== undefined) values = await firstValues(column, box, signal);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    failure = error.message;
+    failure = error;
   }
+  const isDamaged = failure !== undefined && failure.code !== "UNSUPPORTED";
   const start =
     run === undefined
       ? box?.map(([first]) => first)
       : indicesOf((column as ReadableArray).shape, run.order, index * run.length);
-  return { index, took: performance.now() - began, start, ...found, values, error: failure };
+  const took = performance.now() - began;
+  return { index, took, start, ...found, values, error: failure?.message, isDamaged };
 }
 
 function bytesOf(

@@ -149,8 +149,9 @@ export interface ChunkDetail {
   readonly nblocks: number;
   /** The first values, as text. */
   readonly values: readonly string[];
-  /** Why it cannot be decoded. */
+  /** Why it cannot be read; `isDamaged` unless that holds for all values of its type. */
   readonly error?: string | undefined;
+  readonly isDamaged: boolean;
 }
 
 /** Progress: done of total. */

@@ -28,7 +28,8 @@ const MOST_JSON = 1 << 20;
 /** Entries between two reports of a list. */
 const BATCH = 200;
 
-const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
+/** No view takes bytes for numbers. */
+const BYTE: DType = { kind: "void", itemSize: 1, byteOrder: "none" };
 
 /** The archives of a source, opened on request and kept. */
 export class Sources {

@@ -9,7 +9,7 @@ const MOST_FINDINGS = 200;
 
 /** The verdict (on the `column` of several), the findings, and the command that saves the undamaged part. `show` goes to a chunk. */
 export function describeOutcome(
-  { ok, chunks, digests, findings, unchecked }: VerifyReport,
+  { ok, chunks, digests, findings }: VerifyReport,
   path: string,
   column: string | undefined,
   show: (chunk: number) => void,
@@ -26,7 +26,6 @@ export function describeOutcome(
       ? h("p", { class: "good-note" }, `No damage found${where}. ${what} decoded${sums}.`)
       : h("p", { class: "bad-note", role: "alert" }, `${formatPlural(errors, "error")} found.`),
   ];
-  if (unchecked !== undefined) parts.push(h("p", { class: "note" }, `Not checked: ${unchecked}`));
   if (findings.length > 0)
     parts.push(
       h(

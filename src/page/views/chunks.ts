@@ -341,15 +341,18 @@ class ChunkView {
     this.#detail.replaceChildren(h("p", { class: "note" }, `Reading chunk ${formatCount(index)}…`));
     try {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
-      const slot = this.#data.slotOf(index);
-      if (detail.error !== undefined && slot !== undefined) {
-        if (this.#data.state[slot] !== STATE.missing) this.#data.state[slot] = STATE.damaged;
-        this.#map.repaint();
-      }
+      if (detail.isDamaged) this.#setDamaged(index);
+      this.#map.repaint();
       this.#detail.replaceChildren(...this.#describe(detail));
     } catch (error) {
       this.#detail.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
     }
+  }
+
+  #setDamaged(chunk: number | undefined): void {
+    const slot = this.#data.slotOf(chunk ?? -1);
+    if (slot !== undefined && this.#data.state[slot] !== STATE.missing)
+      this.#data.state[slot] = STATE.damaged;
   }
 
   #describe({ index, took, start, blocks, nblocks, values, error }: ChunkDetail): HTMLElement[] {
@@ -436,9 +439,7 @@ class ChunkView {
     if (this.#outcome.ok || findings.every(({ chunk }) => chunk !== undefined))
       mark(Number.POSITIVE_INFINITY);
     for (const { severity, chunk } of findings) {
-      const slot = chunk === undefined ? undefined : this.#data.slotOf(chunk);
-      if (slot !== undefined && severity === "error" && this.#data.state[slot] !== STATE.missing)
-        this.#data.state[slot] = STATE.damaged;
+      if (severity === "error") this.#setDamaged(chunk);
     }
     this.#redraw();
     this.#showDetail();

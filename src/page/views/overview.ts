@@ -32,7 +32,7 @@ export function welcome(): HTMLElement {
     h("h1", {}, "See what your archives hold"),
     h("p", {}, WELCOME),
     h("div", { class: "target" }, DROP),
-    h("form", { onsubmit: submit }, address, h("button", { type: "submit" }, "Open")),
+    h("form", { onsubmit: submit }, address, h("button", {}, "Open")),
   );
 }
 
@@ -130,7 +130,9 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
   const isScalar = node.kind === "array" && (column ?? node.columns[0])?.shape.length === 0;
   const isReadable = !(column === undefined ? node.columns : [column]).some(isForeignToZarr);
   const isZarr = node.dialect === "zarr3" || node.dialect === "zarr2";
-  const isServed = served !== undefined && !node.dialect.startsWith("zarr") && node.kind !== "bytes";
+  // No program reads bytes, or Python's objects, as an array.
+  const hasValues = node.kind !== "bytes" && column?.dtype.kind !== "object";
+  const isServed = served !== undefined && !node.dialect.startsWith("zarr") && hasValues;
   if (isZarr && /\.(?:json|parq(?:uet)?)$/i.test(node.name))
     // A set of references.
     parts.push([
@@ -155,11 +157,11 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
     "JavaScript",
     node.kind === "table" && chosen === undefined
       ? `import { openTable } from ${NODE};\nconst table = await openTable(${place});`
-      : node.kind === "bytes" || node.kind === "group"
+      : !hasValues || node.kind === "group"
         ? `import { open } from ${NODE};\nconst archive = await open(${place});`
         : `import { openArray${isScalar ? "" : ", slice"} } from ${NODE};\nconst array = await openArray(${place}${option});\nconst { data } = await array.get(${isScalar ? "" : "[slice(0, 10)]"});`,
   ]);
-  if (node.kind !== "bytes" && node.kind !== "group" && !isScalar)
+  if (hasValues && node.kind !== "group" && !isScalar)
     parts.push([
       "DuckDB",
       `superchunk convert ${path} values.parquet${allow.map((place) => ` --allow ${quote(place)}`).join("")}\nduckdb -c "SELECT * FROM 'values.parquet' LIMIT 10"`,

@@ -1,0 +1,65 @@
+/** The page without numbers: plain bytes and Python objects, which are neither damaged nor counted; and what a narrow window cuts off. */
+import type { Browser } from "playwright-core";
+import { newPage, PATIENCE } from "./driven.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Bytes have no statistics. Objects, which are never read, are not damaged, and no program is said to open them. */
+export async function checkOpaque(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=bytes.blp&view=values`);
+  await page.waitForSelector(".cells td:text-matches('[0-9a-f]{2} ')", PATIENCE);
+  outcome.expect("statistics of bytes", await page.locator("summary").count(), 0);
+  outcome.expect("views of bytes", await page.locator(".tabs button").allTextContents(), [
+    "Overview",
+    "Chunks",
+    "Values",
+  ]);
+  await page.goto(`${url}#archive=objects&view=chunks&chunk=0&color=health`);
+  await page.waitForSelector('[data-checked="whole"]', PATIENCE);
+  await page.waitForSelector(".detail .bad-note:has-text('never reads them')", PATIENCE);
+  const said = (await page.textContent(".detail .note")) ?? "";
+  outcome.expect(`the state of a chunk of objects: ${said}`, /no damage found$/.test(said), true);
+  const times = (await page.textContent('[aria-label="Health"]'))?.match(/never reads them/g)?.length;
+  outcome.expect("the reason is given once", times, 1);
+  await page.click('[data-view="overview"]');
+  await page.waitForSelector(".snippet", PATIENCE);
+  const lines = (await page.locator(".snippet pre").allTextContents()).join("\n");
+  outcome.expect(`lines for objects: ${lines}`, /zarr\.open|convert|\.get\(/.test(lines), false);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** The focus of the first archive in the list is seen on all sides; on a phone, tables and commands fit. */
+export async function checkCut(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz`);
+  await page.waitForSelector("#tree a", PATIENCE);
+  await page.focus("#search");
+  await page.keyboard.press("Tab");
+  const room = await page.evaluate(() => {
+    const { activeElement } = document;
+    const list = document.getElementById("tree");
+    if (activeElement === null || list === null) return Number.NaN;
+    const { outlineOffset, outlineWidth } = getComputedStyle(activeElement);
+    const ring = Number.parseFloat(outlineOffset) + Number.parseFloat(outlineWidth);
+    return activeElement.getBoundingClientRect().top - ring - list.getBoundingClientRect().top;
+  });
+  outcome.expect(`room for the ring of the focus: ${room}`, room >= 0, true);
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.waitForSelector(".list td", PATIENCE);
+  const wide = await page.$eval(".scroll", (each) => each.scrollWidth - each.clientWidth);
+  outcome.expect("pixels of the columns that are out of sight", wide, 0);
+  await page.goto(`${url}#archive=daily.bcolz&view=plot`);
+  await page.waitForSelector("fieldset label", PATIENCE);
+  const steps = await page.$$eval("fieldset label", (all) => {
+    const tops = [...new Set(all.map((each) => each.getBoundingClientRect().top))];
+    return tops.slice(1).map((top, i) => top - (tops[i] ?? 0));
+  });
+  outcome.expect(
+    `rows of boxes to tick: ${steps}`,
+    steps.length > 0 && steps.every((step) => step >= 24),
+    true,
+  );
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
