@@ -118,7 +118,6 @@ export type {
   ValueContainer,
 } from "./values/values.ts";
 export { type PlainJson, toJsonValue } from "./values/values.ts";
-export type { WriterLock } from "./write/array/create.ts";
 export type {
   BloscpackAppendOptions,
   BloscpackAppendResult,
@@ -146,6 +145,7 @@ export type {
   PublishPolicy,
   ResizePlan,
   SetPlan,
+  WriterLock,
 } from "./write/editable.ts";
 export type { ChunkSettings, CompressionOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
 export type { RowSource } from "./write/rows/rows.ts";

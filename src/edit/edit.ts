@@ -16,20 +16,14 @@ import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
-import {
-  createArray,
-  openWritable,
-  removeNew,
-  type WriteOptions,
-  type WriterLock,
-} from "../write/array/create.ts";
+import { createArray, openWritable, removeNew, type WriteOptions } from "../write/array/create.ts";
 import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { checkNames, createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
 import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { BloscpackFile, refusePart } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
-import { type Editable, type EditFormat, givenShape } from "../write/editable.ts";
+import { type Editable, type EditFormat, givenShape, type WriterLock } from "../write/editable.ts";
 import { clearPlace } from "../write/layout/clear-place.ts";
 import { type CompressionOptions, checkChunkSettings } from "../write/layout/settings.ts";
 import { columnSources, readRows, repeatRow } from "../write/rows/rows.ts";

@@ -16,6 +16,7 @@ import {
   type ChangeCost,
   type DeletePlan,
   givenShape,
+  type WriterLock,
   withAttributes,
 } from "../write/editable.ts";
 import type { ChunkSettings } from "../write/layout/settings.ts";
@@ -45,7 +46,7 @@ import type { SetOptions, WriteSettings } from "../zarr/write/write-settings.ts"
 /** How a Zarr array is edited. */
 export interface ZarrEditSettings extends WriteSettings, ReadSettings {
   /** Released by `close`. */
-  readonly lock?: { release(): Promise<void> } | undefined;
+  readonly lock?: WriterLock | undefined;
 }
 
 /** Bytes of rows that wait in memory, or are written at a time: whole shards if these are smaller. */

@@ -23,12 +23,17 @@ import { collectItems } from "./rows/edits.ts";
 /** Formats that can be edited, as `create` names them. */
 export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
 
+/** Held while an array is open for writing. */
+export interface WriterLock {
+  release(): Promise<void>;
+}
+
 /** What every editor is opened with. */
 export interface EditorOptions {
   readonly encoder?: ChunkEncoder | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Released by `close`. */
-  readonly lock?: { release(): Promise<void> } | undefined;
+  readonly lock?: WriterLock | undefined;
 }
 
 /** Changes of user attributes: a value sets one, undefined removes it. `new JsonFloat(1)` is `1.0` for Python. */

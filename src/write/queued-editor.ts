@@ -5,7 +5,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { Editable, type PublishPolicy } from "./editable.ts";
+import { Editable, type PublishPolicy, type WriterLock } from "./editable.ts";
 import type { ArraySettings } from "./layout/settings.ts";
 
 /** The queue of operations on an array that is written. */
@@ -17,8 +17,8 @@ export class OperationLine {
   #count = 0;
   #isClosed = false;
 
-  /** `name` is the array's name in messages. `explain` throws what the caller gets when an operation fails (default: its error). */
-  constructor(name: string, explain: (error: unknown) => Promise<never> = (error) => Promise.reject(error)) {
+  /** `name` is the array's name in messages. `explain` throws what the caller gets when an operation fails. */
+  constructor(name: string, explain: (error: unknown) => Promise<never>) {
     this.#name = name;
     this.#explain = explain;
   }
@@ -84,6 +84,16 @@ const MOST_JOINED = 1 << 16;
 /** Most bytes appended together. */
 const MOST_TOGETHER = 8 << 20;
 
+/** Small appends that share one operation. */
+interface Joined {
+  /** The first `length` bytes are theirs. */
+  rows: Uint8Array;
+  length: number;
+  done: Promise<void>;
+  /** How many operations had been requested with this one. */
+  turn: number;
+}
+
 /**
  * Joins small appends that are not awaited one by one: those that arrive while others wait for their turn become one operation
  * with them.
@@ -91,10 +101,8 @@ const MOST_TOGETHER = 8 << 20;
 export class JoinedRows {
   readonly #line: OperationLine;
   readonly #append: (rows: Uint8Array) => Promise<void>;
-  #rows: Uint8Array | undefined;
-  #length = 0;
-  #turn = 0;
-  #done: Promise<void> = Promise.resolve();
+  /** Those whose turn has not come. */
+  #last: Joined | undefined;
 
   constructor(line: OperationLine, append: (rows: Uint8Array) => Promise<void>) {
     this.#line = line;
@@ -104,40 +112,28 @@ export class JoinedRows {
   /** Copies the rows and returns a promise for their append; undefined for rows too large to join. */
   add(items: Uint8Array): Promise<void> | undefined {
     if (items.length > MOST_JOINED || this.#line.isClosed) return undefined;
-    const isLast = this.#rows !== undefined && this.#turn === this.#line.count;
-    if (!isLast || this.#length + items.length > MOST_TOGETHER) this.#begin();
-    let rows: Uint8Array = this.#rows ?? new Uint8Array(MOST_JOINED);
-    if (this.#length + items.length > rows.length) {
-      const larger = new Uint8Array(2 * rows.length);
-      larger.set(rows.subarray(0, this.#length));
-      rows = larger;
+    const last = this.#last?.turn === this.#line.count ? this.#last : undefined;
+    const joined = last === undefined || last.length + items.length > MOST_TOGETHER ? this.#begin() : last;
+    if (joined.length + items.length > joined.rows.length) {
+      const larger = new Uint8Array(2 * joined.rows.length);
+      larger.set(joined.rows);
+      joined.rows = larger;
     }
-    rows.set(items, this.#length);
-    this.#rows = rows;
-    this.#length += items.length;
-    return this.#done;
+    joined.rows.set(items, joined.length);
+    joined.length += items.length;
+    return joined.done;
   }
 
   /** Reserves a place in the queue for all rows that arrive until its turn, or until another operation is requested. */
-  #begin(): void {
-    const joined: { rows: Uint8Array } = { rows: new Uint8Array(0) };
-    this.#close();
-    this.#close = () => {
-      joined.rows = this.#rows?.subarray(0, this.#length) ?? joined.rows;
-      this.#rows = undefined;
-      this.#length = 0;
-      this.#close = () => {};
-    };
-    const close = this.#close;
-    this.#rows = new Uint8Array(MOST_JOINED);
-    this.#done = this.#line.run(() => {
-      if (this.#close === close) close();
-      return this.#append(joined.rows);
+  #begin(): Joined {
+    const done = this.#line.run((): Promise<void> => {
+      if (this.#last === joined) this.#last = undefined;
+      return this.#append(joined.rows.subarray(0, joined.length));
     });
-    this.#turn = this.#line.count;
+    const joined: Joined = { rows: new Uint8Array(MOST_JOINED), length: 0, done, turn: this.#line.count };
+    this.#last = joined;
+    return joined;
   }
-
-  #close: () => void = () => {};
 }
 
 /** Whole rows that wait to be appended. */
@@ -176,17 +172,24 @@ export class WaitingRows {
 /** An editor whose operations run one after another. */
 export abstract class QueuedEditor extends Editable {
   protected readonly line: OperationLine;
-  readonly #lock: { release(): Promise<void> } | undefined;
+  readonly #lock: WriterLock | undefined;
+  /** Resolves when the lock has been released. */
+  #ended: Promise<void> = Promise.resolve();
 
   /** @param name of the file or folder in messages */
-  constructor(name: string, lock: { release(): Promise<void> } | undefined) {
+  constructor(name: string, lock: WriterLock | undefined) {
     super();
-    this.line = new OperationLine(name);
+    this.line = new OperationLine(name, (error) => this.explain(error));
     this.#lock = lock;
   }
 
   /** Writes everything that waits, durably. */
   protected abstract commit(options: LongOptions): Promise<void>;
+
+  /** Throws what the caller gets when an operation fails. */
+  protected async explain(error: unknown): Promise<never> {
+    throw error;
+  }
 
   /** Writes everything that waits, then does more work, without another operation in between. */
   protected onCommit<T>(options: LongOptions, work: () => Promise<T>): Promise<T> {
@@ -200,13 +203,19 @@ export abstract class QueuedEditor extends Editable {
     return this.line.run(() => this.commit({}));
   }
 
-  async close(): Promise<void> {
-    if (this.line.isClosed) return;
-    await this.line.end(() => this.commit({})).finally(() => this.#lock?.release());
+  close(): Promise<void> {
+    return this.end(() => this.commit({}));
   }
 
-  async abandon(): Promise<void> {
-    if (this.line.isClosed) return;
-    await this.line.end(async () => undefined).finally(() => this.#lock?.release());
+  abandon(): Promise<void> {
+    return this.end(async () => undefined);
+  }
+
+  /** Runs the last operation and releases the lock. If it was requested before, only waits for it. */
+  protected async end(operation: () => Promise<void>): Promise<void> {
+    if (this.line.isClosed) return this.#ended;
+    const outcome = this.line.end(operation).finally(() => this.#lock?.release());
+    this.#ended = outcome.catch(() => undefined); // reported to the caller that ended it
+    return outcome;
   }
 }

@@ -36,7 +36,7 @@ import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.t
 import { PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import { givenShape } from "../editable.ts";
+import { givenShape, type WriterLock } from "../editable.ts";
 import { type Adoption, planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertColumnsApart } from "../layout/columns.ts";
@@ -54,11 +54,6 @@ import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
 import { commitStorage, grow, refuseZarrPlaces } from "./changes.ts";
 import { ArrayRoot, newArrayId, openOwnPlaces } from "./root.ts";
 import { WritableArray } from "./writable-array.ts";
-
-/** Held while an array is open for writing. */
-export interface WriterLock {
-  release(): Promise<void>;
-}
 
 /** How an array is opened for writing. */
 export interface WriteOptions extends PlaceOpening {

@@ -16,7 +16,7 @@ import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace, type OpenPlace } from "../../places/placed-store.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import type { AppendOptions } from "../editable.ts";
+import type { AppendOptions, WriterLock } from "../editable.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import {
   appendRun,
@@ -32,7 +32,6 @@ import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.t
 import { ChunkSource } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
 import { readRows } from "../rows/rows.ts";
-import type { WriterLock } from "./create.ts";
 import { ArrayRoot } from "./root.ts";
 import { type Base, type Change, CLOCK, type Clock, SharedCommits } from "./shared-commits.ts";
 import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";

@@ -14,9 +14,9 @@ import {
 } from "../../format/layout.ts";
 import { pause, runPooled } from "../../store/pool.ts";
 import { isWritable, type WritableStore } from "../../store/types.ts";
+import type { WriterLock } from "../editable.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { liveReservations, removedNumbers, withReservation } from "../layout/runs.ts";
-import type { WriterLock } from "./create.ts";
 import { type ArrayRoot, type Committed, newArrayId, numbersOf } from "./root.ts";
 
 /** Time and randomness. */

@@ -20,7 +20,6 @@ import {
   type ChangeCost,
   type CompactPlan,
   changeMembers,
-  Editable,
   givenShape,
   type MoveChoice,
   type Moved,
@@ -29,10 +28,11 @@ import {
   type PlaceInfo,
   type PublishPolicy,
   type SetCost,
+  type WriterLock,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type ChunkSettings, checkChunkSettings, settleSettings } from "../layout/settings.ts";
-import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
+import { isDue, JoinedRows, QueuedEditor } from "../queued-editor.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import {
@@ -51,21 +51,17 @@ import { planSetting, ValueSetter } from "./value-setter.ts";
 const DONE = Promise.resolve();
 
 export interface OpenedFor extends PlaceOpening {
-  readonly lock?: { release(): Promise<void> } | undefined;
+  readonly lock?: WriterLock | undefined;
   readonly isReadOnly?: boolean;
   readonly mirror?: MirrorMaker | undefined;
 }
 
-export class WritableArray extends Editable {
+export class WritableArray extends QueuedEditor {
   readonly kind = "array";
   readonly format = "blz";
   protected readonly reasons: Readonly<Record<string, string>> = {};
   readonly #writer: ArrayWriter;
-  readonly #lock: { release(): Promise<void> } | undefined;
-  readonly #line: OperationLine;
   readonly #joined: JoinedRows;
-  /** Resolves when the lock has been released. */
-  #ended: Promise<void> = DONE;
   #attrs: JsonObject;
   #setter: ValueSetter | undefined;
   /** True if an operation failed since the store was last known to keep what it made durable. */
@@ -80,15 +76,13 @@ export class WritableArray extends Editable {
     attrs: JsonObject,
     { lock, isReadOnly = false, mirror, ...places }: OpenedFor,
   ) {
-    super();
+    super(writer.root.store.describe(writer.root.path), lock);
     this.#writer = writer;
     this.#attrs = attrs;
-    this.#lock = lock;
     this.#isReadOnly = isReadOnly;
     this.#mirror = mirror;
     this.#places = places;
-    this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
-    this.#joined = new JoinedRows(this.#line, (rows) => this.#append(rows));
+    this.#joined = new JoinedRows(this.line, (rows) => this.#append(rows));
   }
 
   get store(): WritableStore {
@@ -142,7 +136,7 @@ export class WritableArray extends Editable {
     if (items !== undefined && this.#takeNow(items)) return DONE;
     const joins = items !== undefined && publish === undefined && signal === undefined;
     const joined = joins ? this.#joined.add(items) : undefined;
-    return joined ?? this.#run(() => this.#append(source, publish, signal));
+    return joined ?? this.line.run(() => this.#append(source, publish, signal));
   }
 
   async #append(source: unknown, publish?: PublishPolicy, signal?: AbortSignal): Promise<void> {
@@ -154,17 +148,9 @@ export class WritableArray extends Editable {
       signal?.throwIfAborted();
       await writer.append(items);
       if (publish === undefined || !isDue(publish, writer, shown)) continue;
-      await this.#commit();
+      await this.commit();
       shown = { rows: writer.rows, at: performance.now() };
     }
-  }
-
-  /**
-   * Commits what waits; durable when resolved. If it fails, nothing is lost and it can be tried again. But if written data could
-   * not be synced to the disk (`IO`, and `details.field` is `sync`), every later flush and `close` fails: open the array again.
-   */
-  flush(): Promise<void> {
-    return this.#run(() => this.#commit());
   }
 
   /**
@@ -227,9 +213,9 @@ export class WritableArray extends Editable {
    * rows are committed first. Throws `BAD_ARGUMENT`.
    */
   override set(selection: Selection | null, values: unknown): Promise<void> {
-    return this.#run(async () => {
+    return this.line.run(async () => {
       if (this.#setter === undefined) {
-        await this.#commit();
+        await this.commit();
         await this.#writer.prepare();
         this.#setter = new ValueSetter(this.#writer);
       }
@@ -264,7 +250,7 @@ export class WritableArray extends Editable {
    * JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
    */
   override setAttributes(changes: AttributeChanges): Promise<void> {
-    return this.#run(async () => {
+    return this.line.run(async () => {
       const { root, files, committed } = this.#writer;
       await root.assertOurs();
       this.#attrs = await changeMembers(root.store, root.key("meta/attributes"), changes);
@@ -289,7 +275,7 @@ export class WritableArray extends Editable {
    * reserve. With other settings, all chunks are encoded again. Durable when resolved.
    */
   override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
-    return this.#onCommit((writer) => compactAll(writer, checkChunkSettings(changes), options));
+    return this.onCommit({}, () => compactAll(this.#writer, checkChunkSettings(changes), options));
   }
 
   override async planCompact(changes: ChunkSettings = {}): Promise<CompactPlan> {
@@ -301,11 +287,11 @@ export class WritableArray extends Editable {
   }
 
   override changePlaces(changes: PlaceChanges): Promise<void> {
-    return this.#onCommit((writer) => changePlaces(writer, changes, this.#places));
+    return this.onCommit({}, () => changePlaces(this.#writer, changes, this.#places));
   }
 
   override moveSuperchunks(to: string, choice: MoveChoice = {}, options: LongOptions = {}): Promise<Moved> {
-    return this.#onCommit((writer) => moveSuperchunks(writer, choice, to, options));
+    return this.onCommit({}, () => moveSuperchunks(this.#writer, choice, to, options));
   }
 
   /** Lets a plan that knows encoded chunks write into the array, and commits it. Internal to this library. */
@@ -314,11 +300,10 @@ export class WritableArray extends Editable {
   }
 
   /** Commits what waits, restores the plain layout if that is cheap, and releases the lock. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     if (this.#isReadOnly) return this.abandon();
-    if (this.#line.isClosed) return this.#ended;
-    await this.#end(async () => {
-      await this.#commit();
+    await this.end(async () => {
+      await this.commit();
       await tidy(this.#writer);
       await this.#writer.root.settled();
       await this.#writer.files.mirror?.close(this.#writer.committed);
@@ -326,20 +311,13 @@ export class WritableArray extends Editable {
   }
 
   /** Discards what waits since the last commit, and releases the lock. */
-  async abandon(): Promise<void> {
-    if (this.#line.isClosed) return this.#ended;
-    await this.#end(async () => {
+  override async abandon(): Promise<void> {
+    await this.end(async () => {
       await this.#writer.rollBack();
       await this.#writer.root.settled();
       // A failed commit may already have been visible to the mirror.
       await this.#writer.files.mirror?.afterCommit(this.#writer.committed);
     });
-  }
-
-  #end(operation: () => Promise<void>): Promise<void> {
-    const outcome = this.#line.end(operation).finally(() => this.#lock?.release());
-    this.#ended = outcome.catch(() => undefined); // reported to the caller that ended it
-    return outcome;
   }
 
   /** Rows that are given as bytes, and complete. */
@@ -351,33 +329,22 @@ export class WritableArray extends Editable {
 
   /** Buffers rows if no other work is needed; returns true if it did. */
   #takeNow(items: Uint8Array): boolean {
-    if (!this.#line.isFree || this.#setter !== undefined) return false;
+    if (!this.line.isFree || this.#setter !== undefined) return false;
     return this.#writer.takeNow(items) === items.length;
   }
 
-  #run<T>(operation: () => Promise<T>): Promise<T> {
-    return this.#line.run(operation);
-  }
-
   /** Without a lock, another writer may have removed uncommitted data of this one as leftovers. */
-  async #explain(error: unknown): Promise<never> {
+  protected override async explain(error: unknown): Promise<never> {
     this.#isUnsure = true;
     if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
       await this.#writer.root.assertOurs();
     throw error;
   }
 
-  /** Commits, then runs work that commits by itself. */
-  #onCommit<T>(work: (writer: ArrayWriter) => Promise<T>): Promise<T> {
-    return this.#run(async () => {
-      await this.#commit();
-      return work(this.#writer);
-    });
-  }
-
   /** Commits, then plans a change and commits it; if that fails, the array stays as it was. */
   #change(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
-    return this.#onCommit(async (writer) => {
+    const writer = this.#writer;
+    return this.onCommit({}, async () => {
       await writer.prepare();
       try {
         await plan(writer);
@@ -394,7 +361,8 @@ export class WritableArray extends Editable {
 
   /** The same for changes of columns, which commit by themselves, on a folded array. */
   #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
-    return this.#onCommit(async (writer) => {
+    const writer = this.#writer;
+    return this.onCommit({}, async () => {
       await writer.prepare();
       await fold(writer);
       await changeWithMirror(writer, async () => {
@@ -408,7 +376,11 @@ export class WritableArray extends Editable {
     });
   }
 
-  async #commit(): Promise<void> {
+  /**
+   * If it fails, nothing is lost and it can be tried again. But if written data could not be synced to the disk (`IO`, and
+   * `details.field` is `sync`), every later flush and `close` fails: open the array again.
+   */
+  protected async commit(): Promise<void> {
     if (this.#isUnsure) await this.store.sync?.([]); // fails if an earlier sync failed: what looks correct may be lost
     this.#isUnsure = false;
     await this.#finishSetting();
@@ -431,7 +403,7 @@ export class WritableArray extends Editable {
   }
 
   #read<T>(read: (array: ArrayArchive) => Promise<T>): Promise<T> {
-    return this.#onCommit(async () => read(await this.#show()));
+    return this.onCommit({}, async () => read(await this.#show()));
   }
 
   /** The last commit as an array for reading. */
