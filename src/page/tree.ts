@@ -84,8 +84,14 @@ export class Tree {
   async factsOf(name: string): Promise<NodeFacts> {
     const item = this.#items.find(({ entry }) => entry.name === name);
     if (item?.facts !== undefined) return item.facts;
-    const facts = await this.#engine.open(name);
-    if (item !== undefined) item.facts = facts;
+    let facts = await this.#engine.open(name);
+    if (item !== undefined) {
+      // What opens could only not be listed.
+      const { error } = item.entry;
+      if (error !== undefined) facts = { ...facts, warnings: [...facts.warnings, error] };
+      item.facts = facts;
+      item.error = undefined;
+    }
     this.#draw();
     void this.#openWaiting();
     return facts;

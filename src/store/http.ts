@@ -163,15 +163,14 @@ export class HttpStore implements ReadableStore {
   // biome-ignore lint/correctness/useYield: listing over HTTP can only fail
   async *list(folder: string): AsyncIterable<ListEntry> {
     checkFolder(folder);
-    throw new SuperchunkError("UNSUPPORTED", "HTTP cannot list folders; open an archive by its URL", {
+    const advice = "open an archive by its URL, or consolidate the metadata of a Zarr group";
+    throw new SuperchunkError("UNSUPPORTED", `HTTP cannot list folders; ${advice}`, {
       path: this.describe(folder),
     });
   }
 
   explainAbsence(): string | undefined {
-    return (
-      this.#page && `the server answered with a web page, at ${this.#page}; look for the archive's own URL`
-    );
+    return this.#page && `the server answered with a web page, at ${this.#page}; use the archive's own URL`;
   }
 
   renew(): HttpStore {

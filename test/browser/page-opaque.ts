@@ -1,4 +1,4 @@
-/** The page without numbers: plain bytes and Python objects, which are neither damaged nor counted; and what a narrow window cuts off. */
+/** What the page cannot show as numbers, or at all: bytes, Python objects, groups that are not listed, servers that refuse; and what a narrow window cuts off. */
 import type { Browser } from "playwright-core";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
@@ -61,5 +61,22 @@ export async function checkCut(browser: Browser, url: string, outcome: Outcome):
     true,
   );
   outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** A group at an address that cannot be listed says so, and how to change it; an address that cannot be fetched is tried once. */
+export async function checkUnlisted(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles, requests } = await newPage(browser);
+  const group = `${url}__superchunk__/files/0/nested.zarr`;
+  await page.goto(`${url}?url=${encodeURIComponent(group)}`);
+  await page.waitForSelector(".warn-note:has-text('consolidate the metadata')", PATIENCE);
+  outcome.expect("what the list says", await page.locator("#tree .what").allTextContents(), ["group"]);
+  outcome.expect("troubles", troubles, []);
+  const refused = `${url}refused.blp`;
+  await page.route(refused, (route) => route.abort());
+  await page.goto(`${url}?url=${encodeURIComponent(refused)}`);
+  await page.waitForSelector(".bad-note:has-text('without Content-Encoding')", PATIENCE);
+  const asked = requests.filter((each) => each === refused).length;
+  outcome.expect("requests of what cannot be fetched", asked, 5);
   await page.close();
 }

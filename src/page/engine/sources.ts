@@ -115,6 +115,8 @@ export class Sources {
       this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
+      // To open it again would repeat all tries.
+      this.#places.set(shown, () => Promise.reject(error));
       yield { name: shown, error: error.message };
       return;
     }
@@ -122,17 +124,12 @@ export class Sources {
       yield { name: shown };
       return;
     }
-    try {
-      const { findReadables } = await import("../../open/find-readables.ts");
-      for await (const found of findReadables(node, name, { signal: watch.signal })) {
-        const entry = entryOf(found, found.path === "" ? shown : found.path);
-        this.#places.set(entry.name, () => openHere(found.path, true));
-        yield entry;
-      }
-    } catch (error) {
-      // Over HTTP, groups without consolidated metadata cannot list their members.
-      if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-      yield { name: shown, kind: "group", error: error.message };
+    // Over HTTP, groups without consolidated metadata are found with an error instead of their members.
+    const { findReadables } = await import("../../open/find-readables.ts");
+    for await (const found of findReadables(node, name, { signal: watch.signal })) {
+      const entry = entryOf(found, found.path === "" ? shown : found.path);
+      this.#places.set(entry.name, () => openHere(found.path, true));
+      yield entry;
     }
   }
 }
@@ -200,12 +197,12 @@ function elsewhere(name: string, prefix: string, what: string): SuperchunkError 
   return new SuperchunkError("UNSAFE_PATH", message, { found: prefix });
 }
 
-/** Browsers do not say why they could not fetch; most often the server does not allow it. */
+/** Browsers do not say why they could not fetch; most often the server does not allow it, or compresses ranges. */
 function explain(error: unknown): never {
   if (!isSuperchunkError(error, "IO") || !/Failed to fetch|NetworkError|Load failed/.test(error.message))
     throw error;
   throw new Error(
-    `${error.message}. Either no server answers there, or it does not let pages of other servers read it: it must send the header Access-Control-Allow-Origin`,
+    `${error.message}. Either no server answers there, or it must send the header Access-Control-Allow-Origin, and ranges without Content-Encoding`,
   );
 }
 
