@@ -96,7 +96,7 @@ export function toJsonFailure(error: unknown): JsonFailure {
 
 /** Library options in messages, such as `{holes: "fill"}`, that the command has too. */
 const OPTIONS =
-  /\{(allow|breakLock|chunklen|columns|damaged|dimensionNames|dtype|fill|holes|link|overwrite|portable|prices|resume|scan|shape|shards|to|withoutFailed|zipline)(?:: (true|false|"[^"]*"))?\}/g;
+  /\{(allow|breakLock|chunklen|columns|damaged|dimensionNames|dtype|fill|holes|link|overwrite|portable|prices|resume|scan|shape|shards|to|verifyOnly|withoutFailed|zipline)(?:: (true|false|"[^"]*"))?\}/g;
 
 /** Rewrites library options in a message as command options: `--holes fill`. */
 export function inCommandWords(message: string): string {

@@ -171,10 +171,13 @@ export async function convert(
   return (await import("./convert/run/convert.ts")).convert(source, destination, options);
 }
 
-/** Yields what {@link convert} would do with each source. Writes nothing; reads metadata and first chunk headers. */
+/**
+ * Yields what {@link convert} would do with each source at an empty destination; with `resume` and a store, what is left of an earlier
+ * conversion. Writes nothing; reads metadata and first chunk headers.
+ */
 export async function* planConversion(
   source: ConvertSource,
-  destination?: Omit<Destination, "store">,
+  destination?: Partial<Destination>,
   options?: ConvertOptions,
 ): AsyncGenerator<PlanEntry> {
   yield* (await import("./convert/run/convert.ts")).planConversion(source, destination, options);

@@ -159,11 +159,14 @@ export function addConvert(program: Command, context: Context): void {
       "archives (files, folders, URLs), Zarr arrays or groups, or folders of them; the last path is the destination",
     );
   addConversionOptions(command)
-    .option("--dry-run", "show what would happen in an empty place; write nothing")
+    .option(
+      "--dry-run",
+      "show what would happen in an empty place, or with --resume what is left; write nothing",
+    )
     .addOption(
       new Option(
         "--resume",
-        "continue an unfinished conversion of the same source and options; it does not try again what failed in one that ended",
+        "continue an unfinished conversion of the same source and options; of several archives, also try again those that failed, and keep those that are there",
       ).conflicts("overwrite"),
     )
     .option("--overwrite", "replace an earlier conversion to DST")

@@ -247,10 +247,11 @@ export async function printPlans(
 ): Promise<void> {
   if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
   let list: JsonArray | undefined;
-  const sums = { archives: 0, refused: 0, nbytes: 0 };
+  const sums = { archives: 0, kept: 0, refused: 0, nbytes: 0 };
   for await (const entry of entries) {
     noteEntry(entry, context);
     const { plan, notes, missingGroups } = entry;
+    if (entry.kept === true) sums.kept++;
     sums.archives++;
     sums.nbytes += plan?.nbytes ?? 0;
     if (isRefused(entry)) sums.refused++;
@@ -272,13 +273,15 @@ export async function printPlans(
   await list?.end();
   if (sums.archives <= 1) return;
   const refused = sums.refused > 0 ? `, ${formatCount(sums.refused)} refused` : "";
-  const planned = formatPlural(sums.archives - sums.refused, "archive");
+  const kept = sums.kept > 0 ? `, ${formatCount(sums.kept)} there already` : "";
+  const planned = formatPlural(sums.archives - sums.kept - sums.refused, "archive");
   context.message(
-    `${planned} to convert, ${formatSize(sums.nbytes)}${refused}; only their metadata and headers were read`,
+    `${planned} to convert, ${formatSize(sums.nbytes)}${kept}${refused}; only their metadata and headers were read`,
   );
 }
 
-function isRefused({ plan }: PlanEntry): boolean {
+function isRefused({ plan, kept }: PlanEntry): boolean {
+  if (kept === true) return false;
   return plan === undefined || plan.arrays.some(({ action }) => action === "refuse");
 }
 
@@ -315,8 +318,9 @@ function dataTypeText({ dataType }: PlannedArray): string {
 }
 
 /** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for everything that is not copied. */
-function planLine({ path, node, plan, code, message }: PlanEntry): string {
+function planLine({ path, node, plan, kept, code, message }: PlanEntry): string {
   const names = `${printable(path)} -> /${printable(node)}`;
+  if (kept === true) return `${"keep".padEnd(7)} ${"-".padStart(10)}  ${names}`;
   if (plan === undefined)
     return `${"refuse".padEnd(7)} ${"-".padStart(10)}  ${names}: ${printable(message ?? "")} (${code})`;
   const actions = new Set(plan.arrays.map((array) => array.action));
@@ -342,17 +346,19 @@ async function printColumnPlans(
   }
   if (flags.json === true) return context.json({ destination, format: flags.to, entries: all });
   const header = ["source", "action", "shape", "chunks", "size", "destination"];
-  const rows = all.flatMap(({ path, arrays, code, message }) =>
-    code === undefined
-      ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
-          printable(source),
-          action,
-          shapeText(shape ?? []),
-          formatCount(chunks),
-          formatSize(nbytes),
-          printable(node),
-        ])
-      : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
+  const rows = all.flatMap(({ path, node: own, arrays, kept, code, message }) =>
+    kept === true
+      ? [[printable(path), "keep", "-", "-", "-", printable(own)]]
+      : code === undefined
+        ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
+            printable(source),
+            action,
+            shapeText(shape ?? []),
+            formatCount(chunks),
+            formatSize(nbytes),
+            printable(node),
+          ])
+        : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
   );
   await context.out.lines(alignRows([header, ...rows], new Set([3, 4]), context.out.columns));
   for (const { arrays, notes } of all) {

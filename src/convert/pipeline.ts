@@ -93,7 +93,10 @@ export interface ConvertOptions
     Partial<Pick<OpenOptions, "damaged" | "onDamage" | "openPlace">> {
   /** The format to write. Default `zarr`: Zarr v3 with shards. */
   readonly to?: ConvertFormat | undefined;
-  /** Continues an unfinished conversion of the same source with the same options. */
+  /**
+   * Continues an unfinished conversion of the same source with the same options. Of several sources, also one that ended: those that
+   * failed are tried again, and what is there is kept.
+   */
   readonly resume?: boolean | undefined;
   /** Replaces the result of an earlier conversion. */
   readonly overwrite?: boolean | undefined;
@@ -263,6 +266,8 @@ export interface PlanEntry extends Partial<Failure> {
   readonly node: string;
   readonly notes: readonly string[];
   readonly plan?: ConversionPlan;
+  /** With `resume`: an earlier run has converted it, so that nothing is left to do. */
+  readonly kept?: true;
   /** On the first entry: the groups above the destination that will be created, if there are any. */
   readonly missingGroups?: readonly string[];
 }
@@ -281,7 +286,7 @@ export interface ConvertEntry extends Partial<Failure> {
   readonly path: string;
   /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
-  /** `kept`: an earlier run had converted it; with `verifyOnly`, it is equal to its source. */
+  /** `kept`: an earlier run had converted it, or with `resume` it was there already; with `verifyOnly`, it is equal to its source. */
   readonly status: "converted" | "kept" | "failed";
   readonly result?: SourceResult;
 }

@@ -76,7 +76,9 @@ export async function convert(
       const settings = { ...options, encoder, openPlace };
       const folder = target.store.describe(target.path);
       const isNew = !isBucketAddress(to) && statIfThere(folder) === undefined;
-      return convertIn(source, placed, settings, helpers, above?.join).finally(async () => {
+      const join = async (node?: string): Promise<readonly string[]> =>
+        (await (node === undefined ? above : await membershipOf(to, options, node))?.join()) ?? [];
+      return convertIn(source, placed, settings, helpers, join).finally(async () => {
         await helpers?.end();
         // If nothing was converted, the new folder is empty; one with entries is not removed.
         if (isNew) await rmdir(folder).catch(() => undefined);
@@ -94,17 +96,17 @@ export async function* planConversion(
   checkOptions(options, CONVERT_OPTIONS);
   const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
   const { source, close } = await findSources(from, to, options);
+  const target = locateDestination(to, options);
   try {
-    const { path, store } = locateDestination(to, options);
-    await store.close?.();
     const above = await membershipOf(to, options);
     const settings = { ...options, openPlace: options.openPlace ?? placeOpener(options) };
     let missing = above?.missing ?? [];
-    for await (const entry of planIn(source, { path, isInGroup: above !== undefined }, settings)) {
+    for await (const entry of planIn(source, { ...target, isInGroup: above !== undefined }, settings)) {
       yield missing.length === 0 ? entry : { ...entry, missingGroups: missing };
       missing = [];
     }
   } finally {
+    await target.store.close?.();
     await close();
   }
 }
@@ -114,14 +116,15 @@ export function locateDestination(destination: string, { to = "zarr" }: ConvertO
   return isFolder ? locateTarget(destination) : locateTarget(destination, "file");
 }
 
-/** The hierarchy that contains the destination. */
+/** The hierarchy that contains the destination, or a node below it. */
 export async function membershipOf(
   destination: string,
   { to = "zarr", signal }: ConvertOptions,
+  node = "",
 ): Promise<Membership | undefined> {
   if (to !== "zarr") return undefined;
-  if (isBucketAddress(destination)) return findMembership(destination, { signal });
-  return findMembership(await realLocation(givenPath(destination)), { signal });
+  if (isBucketAddress(destination)) return findMembership(destination, { signal }, node);
+  return findMembership(await realLocation(givenPath(destination)), { signal }, node);
 }
 
 /** The opened sources, and their release. */

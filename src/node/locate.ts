@@ -11,7 +11,7 @@ import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { HELD_ENDS } from "../format/naming.ts";
 import type { StoredPlace } from "../places/declared.ts";
 import { HttpStore } from "../store/http.ts";
-import { isPlainPath, splitKey } from "../store/key.ts";
+import { isPlainPath, joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import {
@@ -375,14 +375,16 @@ export interface Membership {
 }
 
 /**
- * The hierarchy above a path without symbolic links, or an address in a bucket; undefined if there is none. Throws `CONFLICT` for a place in an
+ * The hierarchy above a path without symbolic links, or an address in a bucket, or above a node below these; undefined if there is none. Throws `CONFLICT` for a place in an
  * array or an archive.
  */
 export async function findMembership(
   location: string,
   options: StoreOptions,
+  node = "",
 ): Promise<Membership | undefined> {
-  const { store, path } = wholeStore(location);
+  const { store, path: base } = wholeStore(location);
+  const path = joinKey(base, node);
   const found = await findHierarchy(store, path, options).finally(() => store.close?.());
   if (found === undefined) return undefined;
   const { root } = found;

@@ -2,6 +2,9 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { PlanEntry } from "../../src/convert/pipeline.ts";
+import { convert as convertIn, planConversion } from "../../src/convert/run/convert.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
 import { runCli } from "../cli/harness.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -27,8 +30,6 @@ test.each(["zarr", "bcolz"])("in %s the result is that of a conversion without t
   expect(missing.code).toBe(1);
   expect(missing.err).toMatch(/src\/b\.blp: .*the source was not converted to this place/);
   if (to === "zarr") {
-    const resumed = await runCli(["convert", at("src"), at("again"), "--resume"]);
-    expect(resumed.err).toContain("Convert a source that failed then alone, to its own place");
     const alone = ["convert", at("src/b.blp"), at("again/b.blp"), "--to", to];
     expect((await runCli(alone)).code).toBe(0);
   } else {
@@ -36,4 +37,85 @@ test.each(["zarr", "bcolz"])("in %s the result is that of a conversion without t
     expect([code, err.match(/CONFLICT/g)?.length]).toEqual([1, 2]);
   }
   expect(filesOf(at("again"))).toEqual(filesOf(at("whole")));
+});
+
+test.each(["zarr", "bcolz", "parquet"])(
+  "--resume tries again in %s what failed, and keeps the rest",
+  async (to) => {
+    const folder = temporaryFolder();
+    const at = (name: string): string => join(folder, name);
+    mkdirSync(at("src/sub/deep"), { recursive: true });
+    const { file } = findFixture("bloscpack-3/array-f8.blp");
+    for (const name of ["a", "b", "sub/deep/c", "d"]) cpSync(file, at(`src/${name}.blp`));
+    const convert = ["convert", at("src"), at("again"), "--to", to];
+    expect((await runCli(["convert", at("src"), at("whole"), "--to", to])).code).toBe(0);
+    for (const name of ["b", "sub/deep/c"]) truncateSync(at(`src/${name}.blp`), 5000);
+    expect((await runCli(convert)).code).toBe(3);
+    cpSync(file, at("src/sub/deep/c.blp"));
+    const before = filesOf(at("again"));
+
+    // One source still fails, and a kept one is not even read.
+    truncateSync(at("src/a.blp"), 5000);
+    const planned = await runCli([...convert, "--resume", "--dry-run", "--json"]);
+    const found = JSON.parse(planned.out) as PlanEntry[] | { readonly entries: PlanEntry[] };
+    const plans = Array.isArray(found) ? found : found.entries;
+    expect(plans.map(({ path, kept, code }) => [path.slice(at("src/").length), kept ?? code])).toEqual([
+      ["a.blp", true],
+      ["b.blp", "TRUNCATED"],
+      ["d.blp", true],
+      ["sub/deep/c.blp", undefined],
+    ]);
+    const lines = await runCli([...convert, "--resume", "--dry-run"]);
+    expect(lines.out).toMatch(to === "zarr" ? /^keep +- {2}\S+a\.blp -> \/a\.blp$/m : /^\S+a\.blp +keep /m);
+    const partly = await runCli([...convert, "--resume", "--json"]);
+    expect(partly.code).toBe(3);
+    expect(JSON.parse(partly.out)).toMatchObject({ converted: 1, kept: 2, failed: 1 });
+    expect(filesOf(at("again"))).toMatchObject(
+      to === "zarr" ? { "/a.blp/zarr.json": before["/a.blp/zarr.json"] } : before,
+    );
+    for (const name of ["a", "b"]) cpSync(file, at(`src/${name}.blp`));
+    const { code, err } = await runCli([...convert, "--resume"]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining("3 of the sources were in the destination already"),
+    ]);
+    expect(err).toContain("--verify-only compares them");
+    expect(filesOf(at("again"))).toEqual(filesOf(at("whole")));
+    expect((await runCli([...convert, "--verify-only"])).code).toBe(0);
+  },
+);
+
+test("--resume does not add to a hierarchy that something else made", async () => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  const { file } = findFixture("bloscpack-3/array-f8.blp");
+  for (const name of ["src/a", "src/b", "other/x", "other/y"]) cpSync(file, at(`${name}.blp`));
+  expect((await runCli(["convert", at("other"), at("made.zarr")])).code).toBe(0);
+  const before = filesOf(at("made.zarr"));
+  const { code, err } = await runCli(["convert", at("src"), at("made.zarr"), "--resume"]);
+  expect([code, err]).toEqual([1, expect.stringContaining("found no unfinished conversion for --resume")]);
+  expect(filesOf(at("made.zarr"))).toEqual(before);
+});
+
+test("the library completes a hierarchy in a store of its own, and lists what it added", async () => {
+  const [from, to] = [new MemoryStore(), new MemoryStore()];
+  const bytes = readFileSync(findFixture("bloscpack-3/array-f8.blp").file);
+  for (const name of ["a", "sub/b"]) await from.put(`${name}.blp`, bytes);
+  const source = { store: from, path: "" };
+  const whole = new MemoryStore();
+  await convertIn(source, { store: whole, path: "z" });
+  await from.put("sub/b.blp", bytes.subarray(0, 5000));
+  expect((await convertIn(source, { store: to, path: "z" }, { skipFailed: true })).failed).toBe(1);
+  await from.put("sub/b.blp", bytes);
+  const left: PlanEntry[] = [];
+  for await (const each of planConversion(source, { store: to, path: "z" }, { resume: true }))
+    left.push(each);
+  expect(left.map(({ node, kept }) => [node, kept])).toEqual([
+    ["a.blp", true],
+    ["sub/b.blp", undefined],
+  ]);
+  const done = await convertIn(source, { store: to, path: "z" }, { resume: true });
+  expect(done).toMatchObject({ converted: 1, kept: 1, failed: 0 });
+  for (const key of ["z/zarr.json", "z/sub/zarr.json", "z/sub/b.blp/zarr.json"])
+    expect(await to.get(key)).toEqual(await whole.get(key));
 });

@@ -2,8 +2,8 @@ import { isSuperchunkError, SuperchunkError, unpackError } from "../../errors.ts
 import { recordKey } from "../../format/naming.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
-import { deleteTree } from "../../store/tree.ts";
-import type { WritableStore } from "../../store/types.ts";
+import { deleteTree, walkKeys } from "../../store/tree.ts";
+import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { assertApart } from "../../write/layout/columns.ts";
 import {
   type ConvertOptions,
@@ -15,6 +15,7 @@ import {
   type SourceRun,
   type Target,
 } from "../pipeline.ts";
+import { metadataVersions } from "../sources/items.ts";
 import { conflictOf, guardWrites, whileAlone } from "./alone.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import {
@@ -66,6 +67,14 @@ interface Prepared {
   readonly item: SourceItem;
   readonly planned?: PlannedSource;
   readonly error?: unknown;
+}
+
+/** True if a key has what a conversion makes there: a file with the ending, a folder of such files, or without an ending an archive. */
+export async function holdsResult(store: ReadableStore, key: string, ending?: string): Promise<boolean> {
+  if (ending === undefined) return Object.keys(await metadataVersions(store, key)).length > 0;
+  if ((await store.stat(`${key}${ending}`)) !== undefined) return true;
+  for await (const each of walkKeys(store, key)) if (each.endsWith(ending)) return true;
+  return false;
 }
 
 /** One run of `convert`. */
@@ -232,7 +241,7 @@ export class Conversion {
     if (isTaken && resume && !record.isResumed)
       throw conflict(
         store.describe(root),
-        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it. Convert a source that failed then alone, to its own place in the destination",
+        "found no unfinished conversion for {resume: true}; the destination was finished, or something else made it",
       );
     const fingerprint = only?.planned?.fingerprint;
     if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
@@ -346,10 +355,12 @@ export class Conversion {
     const { path, node } = item;
     try {
       if (!isHierarchy) await this.#authorise(index, record);
-      if (planned === undefined) throw error;
-      const { run, fingerprint } = planned;
-      if (record.isDone(node, fingerprint, path)) this.#outcomes.add(index, { path, node, status: "kept" });
+      if (await this.#isFound(node, record)) this.#outcomes.addFound(index, item);
+      else if (planned === undefined) throw error;
+      else if (record.isDone(node, planned.fingerprint, path))
+        this.#outcomes.add(index, { path, node, status: "kept" });
       else {
+        const { run, fingerprint } = planned;
         const outcome = isHierarchy
           ? await this.#convertInHierarchy(prepared, planned, record, signal)
           : await this.#convertBeside(prepared, run, record, signal);
@@ -446,6 +457,13 @@ export class Conversion {
       if (record.isLeftover(node) || !(await this.#isTaken(node))) record.begin(node, "");
     this.#authorised = end;
     await record.write();
+  }
+
+  /** True if `resume` finds what a conversion that ended has made of one of many sources. */
+  async #isFound(node: string, record: ConversionRecord): Promise<boolean> {
+    if (this.#options.resume !== true || !this.#sources.isTree || this.#target.isHierarchy) return false;
+    if (record.knows(node)) return false;
+    return holdsResult(this.#destination.store, joinKey(this.#root, node), this.#target.ending);
   }
 
   /** True if something is at the place of a source, with or without the ending of the format. */

@@ -9,12 +9,14 @@ import { open } from "../../archive/open/open.ts";
 import { B2ND } from "../../blosc2/b2nd-target.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
+import { recordKey } from "../../format/naming.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts";
-import { isTaken, joinKey } from "../../store/key.ts";
+import { joinKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { resolveSelection } from "../../values/selection.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
@@ -27,7 +29,6 @@ import {
   type ConvertSource,
   type Destination,
   failureOf,
-  type NodeFailure,
   type OpenedSource,
   type PlanEntry,
   type SourceItem,
@@ -53,22 +54,28 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
-import { checkDestination, type RunOptions, refuseExisting, refuseOverlapping } from "./destination.ts";
+import { Conversion, holdsResult, SOURCES_AT_ONCE, type SourceList } from "./conversion.ts";
+import {
+  checkDestination,
+  type RunOptions,
+  readRecord,
+  refuseExisting,
+  refuseOverlapping,
+} from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 import { ConversionProgress, Outcomes } from "./outcomes.ts";
-import { failuresOf, placeAt, planSource, type RunSettings } from "./run-source.ts";
+import { compareArrays, placeAt, planSource } from "./run-source.ts";
 
 /**
- * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result known to
- * groups above it.
+ * Implements the exported `convert`. `helpers` are other threads, which convert a share of very many sources; `join` makes the result, or a
+ * node in it, known to groups above.
  */
 export async function convert(
   source: ConvertSource,
   destination: Destination,
   options: RunOptions = {},
   helpers?: Helpers,
-  join?: () => Promise<readonly string[]>,
+  join?: (node?: string) => Promise<readonly string[]>,
 ): Promise<ConvertResult> {
   const started = performance.now();
   const target = targetOf(options.to);
@@ -77,28 +84,108 @@ export async function convert(
   if (options.verifyOnly === true)
     return verifyResult(target, destination, await sourcesOf(source, target, options, path), options);
   // A folder of a million archives takes minutes to walk.
-  const isOccupied = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
+  const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options, path);
+  if (isTaken && options.resume === true && sources.isTree) {
+    const completed = await completeHierarchy(target, destination, sources.items, options, join);
+    if (completed !== undefined) return completed;
+  }
   const run = new Conversion(target, destination, sources, options, helpers);
-  const notes = await run.convert(isOccupied, join);
+  const notes = await run.convert(isTaken, join);
   const result = run.result((performance.now() - started) / 1000);
   return { ...result, notes: [...result.notes, ...notes] };
+}
+
+/** True if there is a Zarr v3 node that no conversion has left unfinished. */
+async function isFinished(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<boolean> {
+  if ((await store.stat(recordKey(key, true), options)) !== undefined) return false;
+  return (await store.stat(joinKey(key, "zarr.json"), options)) !== undefined;
+}
+
+/**
+ * Converts the sources that the result of a conversion that ended lacks, each alone at its place: a source that failed leaves nothing there. What
+ * is there is not touched. Undefined if it has not ended, and if none of the sources is there, because something else made it.
+ */
+async function completeHierarchy(
+  target: Target,
+  destination: Destination,
+  items: readonly SourceItem[],
+  options: ConvertOptions,
+  join: (node: string) => Promise<readonly string[]> = async (node) => {
+    const { joinHierarchy } = await import("../../zarr/write/node-document.ts"); // few conversions need it
+    const { store, path = "" } = destination;
+    await joinHierarchy(store, path, joinKey(path, node), options);
+    return [];
+  },
+): Promise<ConvertResult | undefined> {
+  const started = performance.now();
+  const { store, path: root = "" } = destination;
+  const { signal, verify = false } = options;
+  const progress = new ConversionProgress({ items, isTree: true }, options.onProgress);
+  const outcomes = new Outcomes();
+  if (!(await isFinished(store, root, options))) return undefined;
+  const missing: [number, SourceItem][] = [];
+  for (const [index, item] of items.entries())
+    if (await isFinished(store, joinKey(root, item.node), { signal })) outcomes.addFound(index, item);
+    else missing.push([index, item]);
+  if (missing.length === items.length) return undefined;
+  const notes: string[] = [];
+  for (const [index, item] of missing) {
+    const { path, node } = item;
+    const place = { ...destination, path: joinKey(root, node), isInGroup: true };
+    try {
+      const resume = (await store.stat(recordKey(place.path, true), { signal })) !== undefined;
+      const own = { ...options, resume, onProgress: undefined };
+      const isTaken = (await checkDestination(store, place.path, own)) === "taken";
+      const alone = { items: [{ ...item, node: "" }], names: [path], isTree: false };
+      const run = new Conversion(target, place, alone, own);
+      notes.push(...(await run.convert(isTaken, () => join(node))));
+      outcomes.addResult(index, node, run.result(0));
+    } catch (error) {
+      signal?.throwIfAborted();
+      outcomes.add(index, { path, node, status: "failed", ...failureOf(error, path) });
+    }
+    progress.advance(index);
+  }
+  const seconds = (performance.now() - started) / 1000;
+  const result = outcomes.result(items, { isNamed: true, verified: verify, seconds });
+  return { ...result, notes: [...result.notes, ...notes] };
+}
+
+/** Finds out which sources an earlier run has converted, as far as that needs no source. */
+async function keptBefore(
+  { isHierarchy, ending }: Target,
+  store: ReadableStore,
+  root: string,
+): Promise<(node: string) => Promise<boolean>> {
+  if (isHierarchy) return (node) => isFinished(store, joinKey(root, node));
+  const { done = {}, begun = {} } = (await readRecord(store, recordKey(root, false))) ?? {};
+  const isIn = (nodes: JsonValue, node: string): boolean => Object.hasOwn(nodes as JsonObject, node);
+  return async (node) =>
+    isIn(done, node) || (!isIn(begun, node) && (await holdsResult(store, joinKey(root, node), ending)));
 }
 
 /** Implements the exported `planConversion`. */
 export async function* planConversion(
   source: ConvertSource,
-  destination: Omit<Destination, "store"> = {},
+  destination: Partial<Destination> = {},
   options: ConvertOptions = {},
 ): AsyncGenerator<PlanEntry> {
   const target = targetOf(options.to);
   const sources = await sourcesOf(source, target, options, destination.path);
   const { items, isTree } = sources;
   const own = isTree ? { ...options, skipFailed: true } : options;
+  const { store, path: root = "" } = destination;
+  const isResumed = options.resume === true && isTree && store !== undefined;
+  const isKept = isResumed ? await keptBefore(target, store, root) : undefined;
   for (const item of items) {
     const { path, node, notes } = item;
     const where = { path, node, notes };
+    if ((await isKept?.(node)) === true) {
+      yield { ...where, kept: true };
+      continue;
+    }
     try {
       const run = await planSource(item, placeAt(destination, node, items.length), target, own);
       yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
@@ -164,42 +251,6 @@ async function verifyResult(
   const seconds = (performance.now() - started) / 1000;
   const result = outcomes.result(items, { isNamed: false, verified: true, seconds });
   return { ...result, verified: result.failed === 0, arrays, nbytes };
-}
-
-/**
- * Compares the arrays of a source one after the other. Returns what differs or could not be compared, and the number of the arrays that are
- * equal and their uncompressed bytes. Throws `STALE`.
- */
-async function compareArrays(
-  run: SourceRun,
-  store: ReadableStore,
-  signal: AbortSignal,
-  onProgress: RunSettings["onProgress"],
-): Promise<{ failed: NodeFailure[]; arrays: number; nbytes: number }> {
-  const total = run.arrays.reduce((sum, each) => sum + each.nbytes, 0);
-  const failed = failuresOf(run.failed);
-  let [done, arrays, nbytes] = [0, 0, 0];
-  for (const array of run.arrays) {
-    const { node, path, root } = array;
-    try {
-      if (!(await isTaken(store, root)))
-        throw new SuperchunkError(
-          "NOT_FOUND",
-          "nothing is there: the source was not converted to this place",
-          { path: store.describe(root) },
-        );
-      await array.compare(store, signal);
-      arrays += array.arrays;
-      nbytes += array.nbytes;
-    } catch (error) {
-      signal.throwIfAborted();
-      failed.push({ node, path, ...failureOf(error, path) });
-    }
-    done += array.nbytes;
-    onProgress(done, total, path);
-  }
-  await run.assertUnchanged?.();
-  return { failed, arrays, nbytes };
 }
 
 function placesOf(source: ConvertSource): readonly SourceLocation[] {

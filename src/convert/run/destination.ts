@@ -151,6 +151,11 @@ export class ConversionRecord {
     return this.#begun.has(node) && !this.#done.has(node);
   }
 
+  /** True if an earlier run began the node, or this one may. */
+  knows(node: string): boolean {
+    return this.#begun.has(node) || this.#done.has(node);
+  }
+
   /** Marks a source as started; recorded with the next {@link write}. */
   begin(node: string, fingerprint: string): void {
     this.#begun.set(node, fingerprint);

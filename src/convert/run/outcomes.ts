@@ -96,6 +96,9 @@ export function convertedOf(run: SourceRun, { result, failed }: SourceOutcome): 
   return { result, failures, described, nodes: described.length };
 }
 
+const KEPT =
+  "of the sources were in the destination already, and were neither converted nor compared again: {verifyOnly: true} compares them";
+
 /** What has become of the sources of a conversion, each with its number, in any order. */
 export class Outcomes {
   readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
@@ -105,6 +108,7 @@ export class Outcomes {
   #nodes = 0;
   #folders = 0;
   #folderBytes = 0;
+  #found = 0;
 
   /** True if the root document still repeats the others. */
   get isConsolidated(): boolean {
@@ -123,6 +127,18 @@ export class Outcomes {
 
   add(index: number, entry: ConvertEntry): void {
     this.#entries.push([index, entry]);
+  }
+
+  /** Keeps what was in the destination, although no record says that an earlier run made it of this source. */
+  addFound(index: number, { path, node }: Pick<ConvertEntry, "path" | "node">): void {
+    this.add(index, { path, node, status: "kept" });
+    this.#found++;
+  }
+
+  /** Adds the result of a conversion of one source. */
+  addResult(index: number, node: string, { entries, failures }: ConvertResult): void {
+    for (const entry of entries) this.add(index, { ...entry, node: joinKey(node, entry.node) });
+    for (const failure of failures) this.#failures.push([index, failure]);
   }
 
   addConverted(index: number, { path, node }: Pick<ConvertEntry, "path" | "node">, done: Converted): void {
@@ -184,6 +200,7 @@ export class Outcomes {
         ...(this.isConsolidated
           ? []
           : [`metadata are not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]),
+        ...(this.#found === 0 ? [] : [`${this.#found} ${KEPT}`]),
       ],
       renamed: [
         ...sources.flatMap(({ node, renamedFrom: from }) =>

@@ -7,11 +7,11 @@
 
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import { joinKey } from "../../store/key.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isTaken, joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { deleteTree } from "../../store/tree.ts";
-import type { WritableStore } from "../../store/types.ts";
+import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import {
   type ArrayRun,
   assertSkippable,
@@ -401,4 +401,40 @@ export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreame
 /** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
 export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
   return failed.map(({ source, path, error }) => ({ path: source, node: path, ...failureOf(error, source) }));
+}
+
+/**
+ * Compares the arrays of a source one after the other. Returns what differs or could not be compared, and the number of the arrays that are
+ * equal and their uncompressed bytes. Throws `STALE`.
+ */
+export async function compareArrays(
+  run: SourceRun,
+  store: ReadableStore,
+  signal: AbortSignal,
+  onProgress: RunSettings["onProgress"],
+): Promise<{ failed: NodeFailure[]; arrays: number; nbytes: number }> {
+  const total = run.arrays.reduce((sum, each) => sum + each.nbytes, 0);
+  const failed = failuresOf(run.failed);
+  let [done, arrays, nbytes] = [0, 0, 0];
+  for (const array of run.arrays) {
+    const { node, path, root } = array;
+    try {
+      if (!(await isTaken(store, root)))
+        throw new SuperchunkError(
+          "NOT_FOUND",
+          "nothing is there: the source was not converted to this place",
+          { path: store.describe(root) },
+        );
+      await array.compare(store, signal);
+      arrays += array.arrays;
+      nbytes += array.nbytes;
+    } catch (error) {
+      signal.throwIfAborted();
+      failed.push({ node, path, ...failureOf(error, path) });
+    }
+    done += array.nbytes;
+    onProgress(done, total, path);
+  }
+  await run.assertUnchanged?.();
+  return { failed, arrays, nbytes };
 }
