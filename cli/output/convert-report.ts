@@ -286,8 +286,7 @@ function isRefused({ plan, kept }: PlanEntry): boolean {
 }
 
 function noteEntry(entry: PlanEntry, context: Context): void {
-  noteFailures([entry], context);
-  if (entry.plan !== undefined && isRefused(entry)) context.note(EXIT.failed);
+  noteFailures([entry, ...(entry.plan?.arrays ?? [])], context);
 }
 
 async function printPlan(plan: ConversionPlan, context: Context): Promise<void> {

@@ -222,6 +222,8 @@ export interface PlannedArray {
   /** Name of the source in messages. */
   readonly source: string;
   readonly action: PlannedAction;
+  /** The code of the refusal. */
+  readonly code?: ErrorCode;
   /** Why chunks are recoded, or the array is refused. */
   readonly reason?: string;
   /** Uncompressed bytes. */

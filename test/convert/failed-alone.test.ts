@@ -1,5 +1,5 @@
 /** A source that failed in a conversion of a folder is converted alone afterwards, to its own place. */
-import { cpSync, mkdirSync, readdirSync, readFileSync, truncateSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { PlanEntry } from "../../src/convert/pipeline.ts";
@@ -119,3 +119,35 @@ test("the library completes a hierarchy in a store of its own, and lists what it
   for (const key of ["z/zarr.json", "z/sub/zarr.json", "z/sub/b.blp/zarr.json"])
     expect(await to.get(key)).toEqual(await whole.get(key));
 });
+
+test.each([[["whole", "torn", "sub/torn"]], [["torn", "sub/torn"]]])(
+  "a dry run counts %j of an older hierarchy as the run does, with its exit code",
+  async (arrays) => {
+    const folder = temporaryFolder();
+    const at = (name: string): string => join(folder, name);
+    const { file } = findFixture("bloscpack-3/array-f8.blp");
+    cpSync(file, at("src/prices.blp"));
+    const facts = { zarr_format: 2, shape: [2], chunks: [2], dtype: "|u1", order: "C" };
+    const array = JSON.stringify({ ...facts, compressor: null, filters: null, fill_value: 0 });
+    for (const group of ["src/old", "src/old/sub"]) {
+      mkdirSync(at(group));
+      writeFileSync(at(`${group}/.zgroup`), '{"zarr_format":2}');
+    }
+    for (const name of arrays) {
+      mkdirSync(at(`src/old/${name}`));
+      writeFileSync(at(`src/old/${name}/.zarray`), name === "whole" ? array : array.slice(0, 40));
+    }
+    for (const source of ["src", "src/old"]) {
+      const planned = await runCli(["convert", at(source), at("x.zarr"), "--dry-run"]);
+      const { code, err } = await runCli(["convert", at(source), at(`${source.length}.zarr`)]);
+      expect([planned.code, code]).toEqual([3, 3]);
+      if (source !== "src") continue;
+      const failed = err.match(/not converted: /g)?.length;
+      expect(planned.err).toMatch(
+        new RegExp(
+          `^superchunk: ${arrays.includes("whole") ? 2 : 1} archives? to convert, .*, ${failed} refused`,
+        ),
+      );
+    }
+  },
+);

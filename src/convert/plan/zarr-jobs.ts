@@ -97,7 +97,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
       node === undefined
         ? { node: path, source, nbytes: 0, chunks: 0, shards: 0, notes: [] }
         : factsOf(path, node, node);
-    planned.push({ ...facts, action: "refuse", reason: refused.summary });
+    planned.push({ ...facts, action: "refuse", code: refused.code, reason: refused.summary });
   };
   const add = async (path: string, source: string, node: ZarrArray, field?: StructField): Promise<void> => {
     try {

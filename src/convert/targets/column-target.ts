@@ -314,6 +314,7 @@ function describePiece(
         piece.table === undefined ? piece.key : [...(piece.key === "" ? [] : [piece.key]), name].join("/"),
       source: path,
       action,
+      ...(refusal === undefined ? {} : { code: refusal.code }),
       ...(reason === undefined ? {} : { reason }),
       nbytes,
       chunks: count,

@@ -321,6 +321,7 @@ function describeRefused({ node, source: { archive }, error }: RefusedArray): Pl
     node,
     source: archive.store.describe(archive.path),
     action: "refuse",
+    code: error.code,
     reason: error.summary,
     nbytes: archive.nbytes,
     chunks: archive.nchunks,
