@@ -196,9 +196,12 @@ export class ZipStore implements ReadableStore {
     return length === 0 ? new Uint8Array(0) : this.#parts.get({ offset: start + offset, length }, 0, options);
   }
 
-  async stat(key: string): Promise<ObjectInfo | undefined> {
+  /** Its version is that of the file now, so that readers notice that another file has taken its place. */
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     const entry = this.#entries.get(key);
-    return entry && { size: entry.size, version: `${this.#info.version}:${key}` };
+    if (entry === undefined) return undefined;
+    const now = this.#store.pinsVersions === true ? this.#info : await this.#store.stat(this.#key, options);
+    return { size: entry.size, version: `${now?.version}:${key}` };
   }
 
   async *list(): AsyncGenerator<ListEntry> {

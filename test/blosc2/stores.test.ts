@@ -1,14 +1,18 @@
 /** Stores by python-blosc2: groups with their arrays, by their paths, and only errors of this library on damage. */
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
 import { convert } from "../../src/convert/run/convert.ts";
+import { create } from "../../src/edit/edit.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { open as openFile } from "../../src/node/index.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
 const folder = fileURLToPath(new URL("../../fixtures/blosc2-stores", import.meta.url));
@@ -174,4 +178,52 @@ test("names a path that the store does not have, and says what to do", async () 
       /tree\.b2z: the store has no group or array "a\/nothing"; "superchunk ls"/,
     ) as string,
   });
+});
+
+/** A zip archive with one uncompressed member. */
+function zipOf(name: string, bytes: Uint8Array): Buffer {
+  const [local, entry, end] = [Buffer.alloc(30), Buffer.alloc(46), Buffer.alloc(22)];
+  for (const [header, signature, at] of [
+    [local, 0x0403_4b50, 14],
+    [entry, 0x0201_4b50, 16],
+  ] as const) {
+    header.writeUInt32LE(signature);
+    header.writeUInt32LE(crc32(bytes), at);
+    header.writeUInt32LE(bytes.length, at + 4);
+    header.writeUInt32LE(bytes.length, at + 8);
+    header.writeUInt16LE(name.length, at + 12);
+  }
+  end.writeUInt32LE(0x0605_4b50);
+  end.writeUInt16LE(1, 8);
+  end.writeUInt16LE(1, 10);
+  end.writeUInt32LE(entry.length + name.length, 12);
+  end.writeUInt32LE(local.length + name.length + bytes.length, 16);
+  return Buffer.concat([local, Buffer.from(name), bytes, entry, Buffer.from(name), end]);
+}
+
+test("a .b2z file that another one replaces while it is read is STALE, not damaged", async () => {
+  const zipped = async (rows: number): Promise<Buffer> => {
+    const made = new MemoryStore();
+    const values = Float64Array.from({ length: rows }, (_, i) => Math.sin(i * rows));
+    const array = await create(made, "x", { dtype: "float64" });
+    await array.append(values);
+    await array.close();
+    await convert({ store: made, path: "x" }, { store: made, path: "x.b2nd" }, { to: "b2nd" });
+    return zipOf("x.b2nd", (await made.get("x.b2nd")) ?? new Uint8Array(0));
+  };
+  // More than what is kept of the file since it was opened.
+  const [long, short] = [await zipped(60_000), await zipped(30_000)];
+  const at = join(temporaryFolder(), "open.b2z");
+  const cases = [
+    [long, short],
+    [short, long],
+  ] as const;
+  for (const [before, after] of cases) {
+    writeFileSync(at, before);
+    const array = await openFile(`${at}/x`);
+    writeFileSync(at, after);
+    await expect(array.verify()).rejects.toMatchObject({ code: "STALE" });
+    await array.close();
+    expect(await (await openFile(`${at}/x`)).verify()).toMatchObject({ ok: true, digests: 1 });
+  }
 });
