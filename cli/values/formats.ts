@@ -5,7 +5,7 @@ import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, widestOf } from "../output/text-width.ts";
 import { type CellColumn, cellColumns, csvCell, csvLine, printable, pushCells } from "./cell-text.ts";
-import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./value-source.ts";
+import { type RowBatch, readBatches, rowsOf, type ValueList, type ValueSource } from "./value-source.ts";
 
 // `cat --format text`: lines for people. Knows layout; must not know archives.
 
@@ -32,7 +32,7 @@ export async function printText(
   const columns = sources.flatMap((source) =>
     cellColumns(options.header ? source.name : "", source.dtype, source.rowShape),
   );
-  const rows = Math.min(...sources.map((source) => source.rows));
+  const rows = rowsOf(sources);
   const names = columns.map((column) => printable(column.name));
   let widths: number[] | undefined;
   await eachRange(out, rows, options, async (from, to) => {
@@ -149,7 +149,7 @@ export async function printCsv(
       { expected: "at most 2 dimensions", found: first.shape.length },
     );
   await out.line(csvLine(sources.flatMap(headerOf).map(csvCell)));
-  const rows = Math.min(...sources.map((source) => source.rows));
+  const rows = rowsOf(sources);
   // Few rows, which the garbage collector need not copy.
   for await (const batch of readBatches(sources, 0, rows, options))
     for (const lines of rowCells(batch, sources, csvCell, 256))
@@ -251,7 +251,7 @@ async function printRows(
   options: LongOptions & Frame,
   toText: RowText,
 ): Promise<void> {
-  const rows = Math.min(...sources.map((source) => source.rows));
+  const rows = rowsOf(sources);
   let begun = false;
   for await (const batch of readBatches(sources, 0, rows, options)) {
     const count = batch.end - batch.first;

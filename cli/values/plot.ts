@@ -10,7 +10,7 @@ import { formatCount, formatPlural } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padStart } from "../output/text-width.ts";
 import { formatValue, NOT_A_TIME, printable } from "./cell-text.ts";
-import { readBatches, type ValueSource } from "./value-source.ts";
+import { readBatches, rowsOf, type ValueSource } from "./value-source.ts";
 
 /** Most runs of values to keep; when there are as many, pairs are merged. */
 const MOST_RUNS = 4096;
@@ -169,7 +169,7 @@ export async function printPlots(
   options: LongOptions,
 ): Promise<void> {
   const envelopes = sources.map(() => new Envelope());
-  const length = Math.min(...sources.map((source) => source.rows));
+  const length = rowsOf(sources);
   for await (const { first, end, lists } of readBatches(sources, 0, length, options))
     for (const [s, list] of lists.entries()) {
       const envelope = envelopes[s];

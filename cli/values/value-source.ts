@@ -198,6 +198,11 @@ export interface RowBatch {
   readonly lists: readonly ValueList[];
 }
 
+/** Rows that all sources have; none of a table without columns. */
+export function rowsOf(sources: readonly ValueSource[]): number {
+  return sources.length === 0 ? 0 : Math.min(...sources.map((source) => source.rows));
+}
+
 /** Reads rows of several sources side by side, in batches of bounded memory. */
 export async function* readBatches(
   sources: readonly ValueSource[],

@@ -354,3 +354,15 @@ it("notes that say the same of several columns are one note, with their number; 
   const { code, err } = await runCli(["create", at("dates"), "--from", at("dates.csv")]);
   expect([code, err]).toEqual([0, expect.stringContaining("; the same for 2 more")]);
 });
+
+it.each([
+  ["text", ""],
+  ["csv", "\n"],
+  ["json", "[]\n"],
+  ["ndjson", ""],
+])("cat --format %s of a table without columns prints no rows", async (format, expected) => {
+  mkdirSync(at("table"));
+  writeFileSync(at("table/__rootdirs__"), '{"names": []}');
+  writeFileSync(at("table/__attrs__"), "{}");
+  expect(await runCli(["cat", at("table"), "--format", format])).toMatchObject({ code: 0, out: expected });
+});
