@@ -47,15 +47,19 @@ interface Block {
 export class ArrowWriter {
   readonly #schema: Node;
   readonly #isFile: boolean;
+  readonly #notText: ReadonlySet<Leaf>;
   readonly #blocks: Block[] = [];
   #length = 0;
 
+  /** @param notText string leaves with values that are not UTF-8, which are stored as bytes */
   constructor(
     columns: readonly SchemaNode[],
     form: "stream" | "file",
     metadata: ReadonlyMap<string, string> = new Map(),
+    notText: ReadonlySet<Leaf> = new Set(),
   ) {
-    this.#schema = schemaTable(columns, new Set(), metadata);
+    this.#schema = schemaTable(columns, notText, metadata);
+    this.#notText = notText;
     this.#isFile = form === "file";
   }
 
@@ -70,7 +74,7 @@ export class ArrowWriter {
 
   /** The message for a batch. @throws UNSUPPORTED for a value that the type cannot hold */
   batch(columns: readonly BatchColumn[], rows: number): Uint8Array {
-    const body = new Body();
+    const body = new Body(this.#notText);
     for (const { node, rows: bytes, rowBytes } of columns) addNode(body, node, bytes, rowBytes, rows);
     const header = table(int64(rows), refer(body.nodes()), refer(body.places()));
     const message = encapsulate(encodeFlatbuffer(messageTable(HEADER_BATCH, header, body.length)));
@@ -111,7 +115,12 @@ export class ArrowWriter {
 class Body {
   readonly #buffers: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
   readonly #nodes: (readonly [length: number, nulls: number])[] = [];
+  readonly notText: ReadonlySet<Leaf>;
   length = 0;
+
+  constructor(notText: ReadonlySet<Leaf>) {
+    this.notText = notText;
+  }
 
   node(length: number, nulls = 0): void {
     this.#nodes.push([length, nulls]);
@@ -167,7 +176,7 @@ function innerValues(node: SchemaNode): number {
 }
 
 function addLeaf(body: Body, leaf: Leaf, rows: Uint8Array, rowBytes: number): void {
-  const { conversion, itemSize, nullable, path } = leaf;
+  const { conversion, itemSize, nullable } = leaf;
   if (conversion.kind === "direct" || conversion.kind === "widen") {
     const items = leafItems(leaf, rows, rowBytes);
     addValues(body, items, items.length / itemSize, nullable ? presentOf(items) : undefined);
@@ -175,7 +184,7 @@ function addLeaf(body: Body, leaf: Leaf, rows: Uint8Array, rowBytes: number): vo
   }
   const values = leafValues(leaf, rows, rowBytes);
   if (conversion.kind === "text") {
-    addTexts(body, path, values.texts ?? [], leaf.logical.kind === "string");
+    addTexts(body, leaf, values.texts ?? []);
     return;
   }
   if (conversion.kind === "bool") {
@@ -197,7 +206,9 @@ function addValues(body: Body, values: Uint8Array, count: number, present: Uint8
 }
 
 /** Adds the strings, and the offset of each. */
-function addTexts(body: Body, path: readonly string[], texts: readonly Uint8Array[], isUtf8: boolean): void {
+function addTexts(body: Body, leaf: Leaf, texts: readonly Uint8Array[]): void {
+  const isUtf8 = !body.notText.has(leaf);
+  const name = at(leaf.path, 0);
   const offsets = new Int32Array(texts.length + 1);
   for (let i = 0; i < texts.length; i++) offsets[i + 1] = at(offsets, i) + at(texts, i).length;
   const bytes = new Uint8Array(at(offsets, texts.length));
@@ -205,8 +216,8 @@ function addTexts(body: Body, path: readonly string[], texts: readonly Uint8Arra
     if (isUtf8 && !isText(text))
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `column "${path.join(".")}" has a string that is not UTF-8; strings: "fixed" (convert --strings fixed) keeps its bytes`,
-        { field: path.join(".") },
+        `column "${name}" has a string that is not UTF-8, and the type of an Arrow stream is written before its values; strings: "fixed" keeps the bytes, as do files of convert and --format parquet`,
+        { field: name },
       );
     bytes.set(text, at(offsets, i));
   }

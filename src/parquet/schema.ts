@@ -169,7 +169,7 @@ export function columnSchema(
     }
     const described = leafTypeOf(type, options);
     if (described === undefined)
-      return refuse(own, `Parquet has no type for ${JSON.stringify(formatDType(type))}`);
+      return refuse(own, `Parquet and Arrow have no type for ${JSON.stringify(formatDType(type))}`);
     const { why, note, ...facts } = described;
     if (note !== undefined) notes.push(`column "${own.path[0]}": ${note}`);
     const isPart =
@@ -322,16 +322,10 @@ function timeType(dtype: DType & { readonly kind: "datetime" | "timedelta" }): L
       conversion: factor === 1n ? DIRECT : { kind: "multiply", factor },
       logical,
       ...(factor === 1n ? {} : { why: `there are no ${what} in ${counted}; they become ${logical.unit}` }),
-      ...(kind === "datetime"
-        ? {}
-        : { note: `Parquet has no durations; they are integers that count ${logical.unit}` }),
     };
   }
-  const note =
-    kind === "datetime"
-      ? `Parquet has no timestamps in ${counted}; they are integers`
-      : `Parquet has no durations; they are integers that count ${counted}`;
-  return { ...leaf, note };
+  const what = kind === "datetime" ? "timestamps" : "durations";
+  return { ...leaf, note: `there are no ${what} in ${counted}; they become integers that count them` };
 }
 
 /**

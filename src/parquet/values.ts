@@ -152,8 +152,8 @@ function daysOfSeconds({ path }: Leaf, seconds: Uint32Array): Int32Array {
   if (odd === undefined) return Int32Array.from(seconds, (value) => value / SECONDS_OF_DAY);
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `column "${path.join(".")}" has the value ${odd}, which is not the beginning of a day; with {zipline: false} it stays a number`,
-    { field: path.join("."), found: odd },
+    `column "${at(path, 0)}" has the value ${odd}, which is not the beginning of a day; with {zipline: false} it stays a number`,
+    { field: at(path, 0), found: odd },
   );
 }
 
@@ -187,8 +187,8 @@ function daysOfMonth(months: number): number {
 function outOfRange({ path, logical }: Leaf, value: bigint): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the value ${value} of column "${path.join(".")}" is out of the range of the file's ${logical.kind}; leave the column out with {columns}`,
-    { field: path.join("."), found: value },
+    `the value ${value} of column "${at(path, 0)}" is out of the range of the file's ${logical.kind}; leave the column out with {columns}`,
+    { field: at(path, 0), found: value },
   );
 }
 
@@ -217,8 +217,8 @@ function unicodeTexts(leaf: Leaf, items: Uint8Array): LeafValues {
       if (point > 0x10_ffff || (point >= 0xd800 && point <= 0xdfff))
         throw new SuperchunkError(
           "UNSUPPORTED",
-          `column "${leaf.path.join(".")}" has a string with U+${point.toString(16).toUpperCase()}, which is not a character; strings: "fixed" (--strings fixed) keeps it`,
-          { field: leaf.path.join("."), found: point },
+          `column "${at(leaf.path, 0)}" has a string with U+${point.toString(16).toUpperCase()}, which is not a character; strings: "fixed" (--strings fixed) keeps it`,
+          { field: at(leaf.path, 0), found: point },
         );
       text += String.fromCodePoint(point);
     }

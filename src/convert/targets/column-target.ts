@@ -262,17 +262,18 @@ function chosenFields(array: ArrayArchive | ColumnArray, { columns }: ConvertOpt
 }
 
 function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {
-  const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
+  const { columns, table } = piece;
+  const object = columns.find(({ dtype }) => dtype.kind === "object");
   if (object !== undefined) return noObjects(object.path);
-  const path = piece.columns[0]?.path ?? "";
-  const rows = new Set(piece.columns.map(({ shape }) => shape[0]));
+  const path = columns[0]?.path ?? table?.store.describe(table.path) ?? "";
+  const rows = new Set(columns.map(({ shape }) => shape[0]));
   const refusal =
-    piece.table !== undefined && rows.size > 1
+    table !== undefined && rows.size > 1
       ? `its columns have different lengths (${[...rows].join(", ")} rows), but those of a table have one; convert each by itself`
       : format.whyRefused?.(piece);
   if (refusal !== undefined) return new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
   if (options.recode !== false) return undefined;
-  const described = piece.columns.map((column) => format.describe?.(column, piece, options));
+  const described = columns.map((column) => format.describe?.(column, piece, options));
   const first = described.findIndex((each) => each?.action === "recode");
   const whole = format.whyRecoded(piece);
   const reason = whole ?? described[first]?.reason;
@@ -280,7 +281,7 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
   return new SuperchunkError(
     "UNSUPPORTED",
     `its chunks cannot be copied, and recoding is not allowed: ${reason}`,
-    { path: (whole === undefined ? piece.columns[first]?.path : undefined) ?? path },
+    { path: (whole === undefined ? columns[first]?.path : undefined) ?? path },
   );
 }
 

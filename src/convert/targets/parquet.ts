@@ -26,9 +26,11 @@ import { PARTS, partitionsOf, rowPartsOf } from "./partitions.ts";
 import {
   metadataOf,
   notesOn,
+  notTextNote,
   pandasMetadata,
   tableColumn,
   typeSettings,
+  whyNoTable,
   withMinutes,
 } from "./table-columns.ts";
 
@@ -48,6 +50,7 @@ export const PARQUET: ColumnFormat = {
     const own = { statistics, compatible, ...defined({ rowGroupRows, partition }), ...sized };
     return { ...own, ...typeSettings(options) };
   },
+  whyRefused: whyNoTable,
   whyRecoded: () => undefined,
   async arrange(piece, options) {
     const whole = await withMinutes(piece, options);
@@ -178,10 +181,7 @@ async function* fileBytes(
     }
     file.endRowGroup(range[1] - range[0]);
   }
-  for (const { path } of columns.flatMap(({ notText }) => [...notText]))
-    context.note(
-      `column "${path.join(".")}": its strings are not all UTF-8, so it becomes a column of bytes`,
-    );
+  for (const leaf of columns.flatMap(({ notText }) => [...notText])) context.note(notTextNote(leaf));
   for (const bytes of fileEnd(file, columns, metadata)) gathered.add(bytes);
   yield gathered.take();
 }

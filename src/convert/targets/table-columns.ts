@@ -51,7 +51,12 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
 }
 
 /** Notes on what the types of columns in Parquet, or their names, do not show. */
-export function notesOn({ notes, nodes }: ColumnSchema, { columns }: Piece): readonly string[] {
+export function notesOn({ notes, nodes, leaves }: ColumnSchema, { columns }: Piece): readonly string[] {
+  const spans = leaves.flatMap(({ path, logical }) =>
+    logical.kind === "duration"
+      ? [`column "${path[0]}": Parquet has no durations; they are integers that count ${logical.unit}`]
+      : [],
+  );
   const names = columns.flatMap(columnsOf).map(({ name }) => name);
   const isSame = (a: string, b: string): boolean => a < b && a.toLowerCase() === b.toLowerCase();
   const alike = nodes.flatMap(({ name }) => {
@@ -59,7 +64,16 @@ export function notesOn({ notes, nodes }: ColumnSchema, { columns }: Piece): rea
     if (other === undefined) return [];
     return `columns "${other}" and "${name}" differ only in case: DuckDB renames one of them, and Spark reads neither`;
   });
-  return [...notes, ...alike];
+  return [...new Set([...spans, ...notes, ...alike])];
+}
+
+export function notTextNote({ path }: Leaf): string {
+  return `column "${path[0]}": its strings are not all UTF-8, so it becomes a column of bytes`;
+}
+
+/** A file without columns has no rows, and DuckDB does not open it. */
+export function whyNoTable({ columns }: Piece): string | undefined {
+  return columns.length === 0 ? "it has no columns, so a file of this format would hold nothing" : undefined;
 }
 
 /** Name of the column added to minute bars. */

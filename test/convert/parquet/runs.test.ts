@@ -20,6 +20,7 @@ import { corpusStore, keysOf, openFixture } from "../to-zarr/read-back.ts";
 
 const TO: ConvertOptions = { to: "parquet" };
 const SPAN = 'column "span": Parquet has no durations; they are integers that count s';
+const MONTHS = 'column "months": there are no durations in M; they become integers that count them';
 const CASE = 'columns "A" and "a" differ only in case: DuckDB renames one of them, and Spark reads neither';
 
 test("the plan says what happens to each column, and why", async () => {
@@ -204,13 +205,13 @@ test("a Zarr chunk with fewer rows than its place in the grid is refused", async
 });
 
 test.each([
-  ["parquet", "--as=ctable", [SPAN, CASE]],
-  ["parquet", "--no-columns", [SPAN, CASE]],
-  ["arrow", "--as=ctable", [SPAN]],
+  ["parquet", "--as=ctable", [MONTHS, SPAN, CASE]],
+  ["parquet", "--no-columns", [MONTHS, SPAN, CASE]],
+  ["arrow", "--as=ctable", [MONTHS]],
 ] as const)("a dry run to %s (%s) gives the notes of the run", async (to, kind, expected) => {
   const folder = temporaryFolder();
   const from = join(folder, "t.bcolz");
-  const dtype = '[["a","<i4"],["A","<i4"],["span","<m8[h]"]]';
+  const dtype = '[["a","<i4"],["A","<i4"],["span","<m8[h]"],["months","<m8[M]"]]';
   expect((await runCli(["create", from, kind, "--dtype", dtype, "--shape", "3"])).code).toBe(0);
   const into = ["convert", from, join(folder, `t.${to}`), "--json"];
   const planned = JSON.parse((await runCli([...into, "--dry-run"])).out) as {
@@ -219,4 +220,13 @@ test.each([
   const done = JSON.parse((await runCli(into)).out) as { notes: readonly string[] };
   const notes = planned.entries.flatMap(({ arrays }) => arrays.flatMap((array) => array.notes));
   expect([notes.sort(), [...done.notes].sort()]).toEqual([expected, expected]);
+});
+
+test.each(["parquet", "arrow"] as const)("a table without columns is refused by %s", async (to) => {
+  const store = new MemoryStore();
+  await store.put("t/__rootdirs__", new TextEncoder().encode('{"names": []}'));
+  await store.put("t/__attrs__", new TextEncoder().encode("{}"));
+  const done = convert({ store, path: "t" }, { store, path: `t.${to}` }, { to });
+  await expect(done).rejects.toMatchObject({ code: "UNSUPPORTED", details: { path: "memory:t" } });
+  expect(await keysOf(store)).toEqual(["t/__attrs__", "t/__rootdirs__"]);
 });

@@ -1,7 +1,7 @@
 /** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are copied where possible. */
 
 import { readFile } from "node:fs/promises";
-import { tableFromIPC } from "@uwdata/flechette";
+import { Type, tableFromIPC } from "@uwdata/flechette";
 import { parquetMetadataAsync, readColumnIndex, readOffsetIndex } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
@@ -160,6 +160,22 @@ test.each(["parquet", "arrow"] as const)(
     const settings = { dtype: ">U2", shape: [3] };
     const { result } = await toParquet(items, 8, settings, { to, parquet: { strings: "fixed" } });
     expect(result.verified).toBe(true);
+  },
+);
+
+test.each(["parquet", "arrow"] as const)(
+  "strings that are not UTF-8 become a column of bytes in %s, and the note names the column",
+  async (to) => {
+    const items = new Uint8Array(4096).fill(97);
+    items.set([0xe9, 0], 4094);
+    const { result, store } = await toParquet(items, 64, { dtype: "|S2", shape: [1024, 2] }, { to });
+    const note = 'column "value": its strings are not all UTF-8, so it becomes a column of bytes';
+    expect(result).toMatchObject({ verified: true, notes: [note] });
+    const known = to === "arrow" ? [] : ((await metadataOf(store)).metadata.key_value_metadata ?? []);
+    const schema = known.find(({ key }) => key === "ARROW:schema")?.value;
+    const bytes = schema === undefined ? await store.get("a.parquet") : Buffer.from(schema, "base64");
+    const [field] = tableFromIPC(bytes ?? []).schema.fields;
+    expect(field?.type).toMatchObject({ children: [{ type: { typeId: Type.Binary } }] });
   },
 );
 
