@@ -80,3 +80,17 @@ export async function checkUnlisted(browser: Browser, url: string, outcome: Outc
   outcome.expect("requests of what cannot be fetched", asked, 5);
   await page.close();
 }
+
+/** All columns of a table are on paper, without the list of archives. */
+export async function checkPrinted(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=crowded`);
+  await page.waitForSelector(".list td", PATIENCE);
+  const paper = (await page.pdf()).toString("latin1");
+  const sheets = paper.match(/\/Type \/Page\b/g)?.length ?? 0;
+  outcome.expect(`sheets of paper for 500 columns: ${sheets}`, sheets > 10, true);
+  await page.emulateMedia({ media: "print" });
+  outcome.expect("the list on paper", await page.isVisible("#side"), false);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}

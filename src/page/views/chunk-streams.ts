@@ -64,7 +64,7 @@ function describe(shown: number, nblocks: number, rows: number): string {
   const some = shown < nblocks ? `the first ${formatCount(shown)} of ` : "";
   const streams =
     rows > 1
-      ? `; below one another the ${rows} streams of each, one for each byte of a value, the lowest byte first`
+      ? `; below one another the streams of each, up to ${rows}, one for each byte of a value, the lowest byte first`
       : "";
   if (nblocks === 1 && rows === 1) return "The chunk is one block.";
   return `From left to right ${some}${formatPlural(nblocks, "block")}${streams}.`;

@@ -45,11 +45,13 @@ export function view(shown: Shown): HTMLElement {
     { class: "view" },
     ...node.warnings.map((warning) => h("p", { class: "warn-note" }, warning)),
     named.length > 0 && column === undefined && columnTable(shown, named),
-    node.kind === "group" &&
-      h("p", { class: "note" }, `Items found in this group: ${formatCount(members.length)}`),
-    node.kind === "group" && h("ul", { class: "findings members" }, ...members.slice(0, MOST).map(item)),
-    Object.keys(node.attrs).length > 0 && h("h2", {}, "Attributes"),
-    Object.keys(node.attrs).length > 0 && json(node.attrs),
+    ...(node.kind !== "group"
+      ? []
+      : [
+          h("p", { class: "note" }, `Items found in this group: ${formatCount(members.length)}`),
+          h("ul", { class: "findings members" }, ...members.slice(0, MOST).map(item)),
+        ]),
+    ...(Object.keys(node.attrs).length === 0 ? [] : [h("h2", {}, "Attributes"), json(node.attrs)]),
     h("h2", {}, "Open it elsewhere"),
     ...snippets(shown).flatMap(([label, text]) => [h("p", { class: "note" }, label), snippet(text)]),
     h("details", {}, h("summary", {}, "Metadata as stored"), json(node.metadata)),

@@ -80,7 +80,7 @@ function draw(canvas: HTMLCanvasElement, { width, height, values, min, max }: Pi
   // Small pictures are enlarged; the ratio of the sides is kept up to eight to one.
   const ratio = Math.max(1 / 8, Math.min(8, width / height));
   canvas.style.aspectRatio = String(ratio);
-  canvas.style.width = `min(100%, ${66 * ratio}vh)`;
+  canvas.style.width = `min(100%, ${62 * ratio}vh)`;
   canvas.classList.toggle("coarse", width < 400);
   const image = new ImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
