@@ -8,6 +8,7 @@ import { wrongUse } from "../failure.ts";
 import { refuseOther } from "../input/input.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { type ConvertFlags, noteFailures, printFailures, writeReport } from "../output/convert-report.ts";
+import { joinNotes } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
@@ -150,7 +151,7 @@ export async function printReferences(
   if (flags.json === true)
     return context.json({ destination, form: flags.to, ...result, failures, open: lines });
   printFailures(failures, "not referenced", context);
-  for (const note of result.notes) context.message(`note: ${note}`);
+  for (const note of joinNotes(result.notes)) context.message(`note: ${note}`);
   if (!flags.guard)
     context.message(
       "note: without guards, a reader does not notice that an archive has changed, and reads wrong values",
@@ -159,7 +160,7 @@ export async function printReferences(
   const kept = result.kept === undefined || result.kept === 0 ? "" : `, ${formatCount(result.kept)} kept`;
   const files = result.chunkFiles ?? [];
   const place = files.length === 0 ? "" : ` in ${files.map(printable).join(" and ")}`;
-  const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "archive")} failed` : "";
+  const failed = failures.length > 0 ? `, ${formatCount(failures.length)} not referenced` : "";
   await context.out.line(
     `${formatPlural(result.arrays, "array")}${failed}: ${formatPlural(result.virtual, "reference")}${kept}, ` +
       `${formatPlural(stored, "chunk")} stored beside them${place}, ${formatCount(result.sampled)} read back and compared`,

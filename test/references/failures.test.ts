@@ -37,7 +37,7 @@ describe("virtualize of a folder of archives", () => {
       const args = ["virtualize", tree, join(folder, name), "--to", to, "--report", report];
       const { code, out, err } = await runCli(args);
       expect(code).toBe(3);
-      expect(out).toContain("8 arrays, 2 archives failed: 24 references, 7 chunks stored");
+      expect(out).toContain("8 arrays, 2 not referenced: 24 references, 7 chunks stored");
       expect(err).toContain(`not referenced: ${join(tree, "bad", "close", "data", "__1.blp")}: chunk 1`);
       expect(err).toContain(`not referenced: ${join(tree, "cut.blp")}`);
       const text = await readFile(join(folder, document), "utf8");

@@ -129,6 +129,14 @@ describe("virtualize of HDF5", () => {
     expect(JSON.parse(refs["g/v/zarr.json"] ?? "")).toMatchObject({ dimension_names: ["x", "y"] });
   });
 
+  it("says in notes on several files which of them is meant", async () => {
+    const files = ["odd.h5", "tutorial.h5"].map((name) => join(fixtures, "hdf5", name));
+    const { err, out } = await runCli(["virtualize", ...files, join(temporaryFolder(), "two.json")]);
+    expect(err).toContain("note: odd.h5: attributes that JSON cannot hold are left out: claims\n");
+    expect(err).toContain("note: tutorial.h5: detector/readout: attributes that JSON cannot hold");
+    expect(out).toMatch(/^\d+ arrays, \d+ not referenced: /);
+  });
+
   it("takes several files at once, and does not join them", async () => {
     const files = ["hdf5/pytables.h5", "hdf5/user-block.h5"].map((name) => join(fixtures, name));
     const set = join(temporaryFolder(), "two.json");

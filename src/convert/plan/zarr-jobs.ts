@@ -7,6 +7,7 @@
 
 import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { objectOf } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { isIndexGroup } from "../../open/open-node.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -95,9 +96,9 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     failed.push({ path, source, error: refused });
     const facts =
       node === undefined
-        ? { node: path, source, nbytes: 0, chunks: 0, shards: 0, notes: [] }
+        ? { node: path, source, nbytes: 0, chunks: 0, shards: 0 }
         : factsOf(path, node, node);
-    planned.push({ ...facts, action: "refuse", code: refused.code, reason: refused.summary });
+    planned.push({ ...facts, notes: [], action: "refuse", code: refused.code, reason: refused.summary });
   };
   const add = async (path: string, source: string, node: ZarrArray, field?: StructField): Promise<void> => {
     try {
@@ -106,7 +107,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
       const job = {
         path,
         node,
-        ...planV3(node, options, type),
+        ...(await planV3(node, options, type)),
         whyEncoded: await options.whyEncoded?.(node),
       };
       if (job.whyEncoded !== undefined && options.recode === false) throw notCopied(node, job.whyEncoded, {});
@@ -204,12 +205,13 @@ function nameArrays(
 function describeArray(job: ZarrArrayJob): PlannedArray {
   const { path, node, document, recoding, whyEncoded, nbytes, itemShape } = job;
   const { shape, chunkShape, shardShape } = node;
-  const facts = factsOf(path, node, {
+  const target = {
     nbytes,
     shape: [...shape, ...itemShape],
     chunkShape: [...chunkShape, ...itemShape],
     shardShape: shardShape && [...shardShape, ...itemShape],
-  });
+  };
+  const facts = { ...factsOf(path, node, target), notes: notesOnArray(job) };
   const dataType: JsonValue = document["data_type"] ?? null;
   if (nbytes === 0) return { ...facts, action: "empty", dataType };
   const all = { first: 0, count: facts.chunks };
@@ -222,11 +224,15 @@ function describeArray(job: ZarrArrayJob): PlannedArray {
 export const STRUCT_READERS =
   "its items are structs: zarr-python opens it, and the groups above it, from version 3.2 (Python 3.12)";
 /** What readers of the resulting array should know. */
-export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
+export function notesOnArray({
+  node: { model },
+  document,
+}: Pick<ZarrArrayJob, "node" | "document">): readonly string[] {
   const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);
+  const { name } = objectOf(document["data_type"]);
   return [
-    ...notesOnAttributes(attrs),
-    ...(model.dtype.kind === "struct" ? [STRUCT_READERS] : []),
+    ...notesOnAttributes(objectOf(document["attributes"])),
+    ...(name === "struct" || name === "structured" ? [STRUCT_READERS] : []),
     ...(isUnequal ? [`its grid is rectilinear: ${RECTILINEAR_READERS}`] : []),
   ];
 }
@@ -235,7 +241,7 @@ function factsOf(
   node: string,
   array: ZarrArray,
   target: Pick<ZarrArray, "shape" | "nbytes" | "chunkShape" | "shardShape">,
-): Omit<PlannedArray, "action"> {
+): Omit<PlannedArray, "action" | "notes"> {
   const { shape, nbytes, chunkShape, shardShape } = target;
   return {
     node,
@@ -246,7 +252,6 @@ function factsOf(
     shape,
     chunkShape,
     ...(shardShape === undefined ? {} : { shardShape }),
-    notes: notesOnArray(array),
   };
 }
 
@@ -305,11 +310,11 @@ export interface Recoding {
  * the only field of its items that is taken.
  * @throws UNSUPPORTED for data types and fill values that Zarr v3 cannot express and, with `recode: false`, for codecs
  */
-function planV3(
+async function planV3(
   array: ZarrArray,
   { recode = true, codecsOf }: ZarrPlanOptions,
   field: ZarrType | undefined,
-): V3Plan {
+): Promise<V3Plan> {
   const { model, store } = array;
   if (model.dialect === "zarr3" && model.isRaw !== true)
     return { document: model.document, recoding: undefined, itemShape: [], nbytes: array.nbytes };
@@ -357,7 +362,7 @@ function planV3(
       configuration: { chunk_shape: [...model.axes.map((axis) => axis.lengthOf(0)), ...itemShape] },
     },
     chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
-    fill_value: fillFor(array, type, path),
+    fill_value: fillFor(array, type, path) ?? (await unusedFill(array, type, path)),
     codecs:
       serializer.kind === "bytes" ? chain : [shardingCodec([...serializer.chunkShape, ...itemShape], chain)],
     attributes: field === undefined ? model.attributes : {},
@@ -404,8 +409,8 @@ function stageFor({ v3 = {} }: Stage, type: ZarrType): JsonObject {
   return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(type) } };
 }
 
-/** The fill value as v3 spells it, proven to be the same item. Throws `UNSUPPORTED` if there is none. */
-function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string): JsonValue {
+/** The fill value as v3 spells it, proven to be the same item; undefined if there is none. */
+function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string): JsonValue | undefined {
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);
   const target = transform?.target ?? array.dtype;
@@ -419,9 +424,16 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
     if (item !== undefined && isEqual(repeatItem(item, new Uint8Array(expected.length)), expected))
       return json;
   }
+  return undefined;
+}
+
+/** Another fill value, if no value depends on it. Throws `UNSUPPORTED` if a chunk is not stored. */
+async function unusedFill(array: ZarrArray, { fill }: ZarrType, path: string): Promise<JsonValue> {
+  const missing = await array.countMissing();
+  if (missing === 0) return fill.json;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "Zarr v3 cannot express this fill value; write all chunks, and set another one",
+    `Zarr v3 cannot express this fill value, and chunks that are not stored (${missing}) have it; write all chunks, or set another fill value`,
     { path, field: "fill_value", found: array.fillValue },
   );
 }

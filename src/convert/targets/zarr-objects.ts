@@ -53,7 +53,7 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
     path: array.store.describe(array.path),
     arrays: 1,
     nbytes,
-    notes: notesOnArray(array).map((note) => noteOn(path, note)),
+    notes: notesOnArray(job).map((note) => noteOn(path, note)),
     root: own,
     keepsTasks: true,
     async *tasks(signal) {

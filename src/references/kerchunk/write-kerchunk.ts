@@ -5,6 +5,7 @@
  */
 import { joinBytes, toHex } from "../../bytes/arrays.ts";
 import { digest } from "../../bytes/checksum.ts";
+import { noteOn } from "../../convert/plan/conversion-jobs.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
@@ -275,7 +276,7 @@ export class ReferenceSet {
 
   async *#noting(): AsyncGenerator<ReferencePlan> {
     for await (const plan of this.#plans) {
-      this.#notes.push(...plan.notes);
+      this.#notes.push(...plan.notes.map((note) => noteOn(plan.node, note)));
       yield plan;
     }
   }

@@ -143,7 +143,30 @@ test("the fill value of a struct with sub-arrays becomes those of its fields", a
       fill_value: Buffer.from(bytes, "hex").toString("base64"),
     }),
   );
-  await convert(await openZarr(store, "zarr"), { store, path: "three" });
+  const { notes } = await convert(await openZarr(store, "zarr"), { store, path: "three" });
   for (const [name, , , expected] of fields)
     expect((await openZarrArray(store, `three/${name}`)).fillValue, name).toEqual(expected);
+  // No field is a struct, so none is for new readers only.
+  expect(notes).toEqual([expect.stringMatching(/^its items have sub-arrays/)]);
+});
+
+test("a sub-array whose fill value is several values is converted if no value is the fill value", async () => {
+  const store = new MemoryStore();
+  await store.put(
+    "zarr/.zarray",
+    jsonBytes({
+      ...{ zarr_format: 2, shape: [2], chunks: [1], order: "C", compressor: null, filters: null },
+      dtype: [["v", "|u1", [3]]],
+      fill_value: "AQID",
+    }),
+  );
+  await store.put("zarr/0", Uint8Array.of(4, 5, 6));
+  await expect(convert(await openZarr(store, "zarr"), { store, path: "part" })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("not stored (1) have it"),
+  });
+  await store.put("zarr/1", Uint8Array.of(7, 8, 9));
+  await convert(await openZarr(store, "zarr"), { store, path: "all" }, { verify: true });
+  const array = await openZarrArray(store, "all/v");
+  expect([array.shape, await array.getBytes()]).toEqual([[2, 3], Uint8Array.of(4, 5, 6, 7, 8, 9)]);
 });
