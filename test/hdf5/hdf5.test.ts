@@ -325,7 +325,7 @@ test("variables of netCDF are as long as their unlimited dimensions, and attribu
     valid_range: [0, 9],
   });
   expect((await openZarrArray(target, "square")).metadata["dimension_names"]).toEqual(["x", "x"]);
-  expect((await openZarrArray(target, "t")).attrs).toEqual({ _ARRAY_DIMENSIONS: ["t"] });
+  expect((await openZarrArray(target, "t")).attrs).toEqual({});
   expect((await open(target, "")).attrs).toEqual({});
 });
 

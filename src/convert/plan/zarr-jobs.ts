@@ -32,13 +32,14 @@ import {
   type PlannedArray,
 } from "../pipeline.ts";
 import {
+  addAttributes,
   checkDimensionNames,
   moveNgff,
   type NgffNodes,
   nameDimensions,
   notesOnAttributes,
   PYTABLES_INDEX,
-  storedNames,
+  takeNames,
 } from "../sources/source-array.ts";
 import { RECTILINEAR_READERS, SNAPPY, typesizeOf } from "./array-job.ts";
 import {
@@ -351,7 +352,8 @@ async function planV3(
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
   // In these versions, shards are never nested.
   const { serializer } = model.chain;
-  const names = storedNames(model.attributes, model.shape.length);
+  const { attributes } = addAttributes(model.attributes, {});
+  const names = takeNames(attributes, model.shape.length);
   const document = {
     zarr_format: 3,
     node_type: "array",
@@ -365,7 +367,7 @@ async function planV3(
     fill_value: fillFor(array, type, path) ?? (await unusedFill(array, type, path)),
     codecs:
       serializer.kind === "bytes" ? chain : [shardingCodec([...serializer.chunkShape, ...itemShape], chain)],
-    attributes: field === undefined ? model.attributes : {},
+    attributes: field === undefined ? attributes : {},
     ...(names === undefined ? {} : { dimension_names: [...names, ...itemShape.map(() => null)] }),
     storage_transformers: [],
   };

@@ -171,14 +171,13 @@ export function describeValues(
   originalName: string | undefined,
 ): ValueDescription {
   const { attrs, shape } = source;
-  const stored = storedNames(attrs, shape.length);
-  const names = given?.length === shape.length ? given : stored;
   const own: JsonObject = { ...defined({ dtype: type.original, name: originalName }) };
   const { attributes, notes } = addAttributes(attrs, {
     ...type.attributes,
     ...(Object.keys(own).length > 0 ? { [OWN_ATTRIBUTE]: own } : {}),
   });
-  if (stored !== undefined) delete attributes[STORED_DIMENSIONS];
+  const stored = takeNames(attributes, shape.length);
+  const names = given?.length === shape.length ? given : stored;
   return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
 }
 
@@ -278,11 +277,16 @@ function findNonFinite(value: JsonValue): number | undefined {
   return undefined;
 }
 
-/** The dimension names that xarray keeps in an attribute, if the format has no member for them. */
-export function storedNames(attributes: JsonObject, dimensions: number): Names | undefined {
+/**
+ * Removes the attribute in which xarray keeps dimension names, if the format has no member for them, and returns the names. Zarr v3 has
+ * one, and there netCDF refuses the attribute when xarray writes the array again.
+ */
+export function takeNames(attributes: Record<string, JsonValue>, dimensions: number): Names | undefined {
   const value = attributes[STORED_DIMENSIONS];
   if (!Array.isArray(value) || value.length !== dimensions) return undefined;
-  return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
+  if (!value.every((name) => name === null || typeof name === "string")) return undefined;
+  delete attributes[STORED_DIMENSIONS];
+  return value as Names;
 }
 
 /** The warnings about an archive and its columns: of rows that a repair filled, for example. Zarr nodes have none. */
