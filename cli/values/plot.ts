@@ -150,7 +150,7 @@ function shareOf(value: number, least: number, greatest: number): number {
 
 /** A value for people: whole numbers with separators, fractions with six digits, dates. */
 function scaleText(value: number | bigint, dtype: DType, digits: number): string {
-  if (dtype.kind === "datetime" || dtype.kind === "timedelta") return formatValue(value, dtype);
+  if (/time/.test(dtype.kind)) return formatValue(value, dtype).replace(/\.0+$/, "");
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return formatCount(value);
   const isLong = digits === 6 && Math.abs(value) >= 1e5 && Math.abs(value) < Number.MAX_SAFE_INTEGER;
   return isLong ? formatCount(Math.round(value)) : String(Number(value.toPrecision(digits)));
@@ -238,9 +238,9 @@ export function drawable(sources: readonly ValueSource[], path: string, isNamed:
   const [first] = isNamed ? sources.filter((source) => !canDraw(source)) : found.length === 0 ? sources : [];
   if (first === undefined && found.length > 0) return found;
   const what = first === undefined || first.name === "" ? "the values" : `"${printable(first.name)}"`;
+  const part =
+    first?.dtype.kind === "struct" ? "are not numbers; choose a column with --column" : "are not numbers";
   const is =
-    first !== undefined && first.rowShape.length > 0
-      ? "have more than one dimension; choose one with --slice"
-      : "are not numbers";
+    (first?.rowShape.length ?? 0) > 0 ? "have more than one dimension; choose one with --slice" : part;
   throw wrongUse("plot", `--plot draws rows of numbers: ${what} ${is}`, { path });
 }

@@ -35,7 +35,9 @@ beforeAll(async () => {
   );
   writeNpy("one.npy", "<u4", Uint32Array.of(7));
   writeNpy("none.npy", "<u4", new Uint32Array(0));
-  for (const name of ["wave", "gaps", "days", "one", "none"]) {
+  const second = 1_000_000_000n;
+  writeNpy("stamps.npy", "<M8[ns]", BigInt64Array.of(0n, 61n * second, 62n * second + 500_000_000n));
+  for (const name of ["wave", "gaps", "days", "stamps", "one", "none"]) {
     const args = ["create", join(folder, name), "--from", join(folder, `${name}.npy`)];
     expect((await runCli([...args, ...(name === "wave" ? ["--chunklen", "1000"] : [])])).code).toBe(0);
   }
@@ -165,6 +167,12 @@ describe("cat --plot", () => {
     expect(days).toContain("1 of 5 rows without a finite value");
   });
 
+  it("prints times without the zeros of a unit that they do not need", async () => {
+    expect(await show(join(folder, "stamps"))).toMatch(/1970-01-01T00:00:00 ┤/);
+    const { out } = await runCli(["info", join(folder, "stamps"), "--sample"]);
+    expect(out).toContain(" 1970-01-01T00:00:00 to 1970-01-01T00:01:02.500000000 ");
+  });
+
   it("draws a single value, and no values", async () => {
     // The label is next to the line.
     expect(await show(join(folder, "one"))).toMatch(/7 ┤[\u2801-\u28ff]/);
@@ -172,6 +180,7 @@ describe("cat --plot", () => {
   });
 
   it.each([
+    [["bloscpack-3/array-struct.blp"], "are not numbers; choose a column with --column"],
     [["blz-superchunk/i8-2d-crc32"], "have more than one dimension; choose one with --slice"],
     [["blz-superchunk/f8-default", "--format", "csv"], "cannot be used with option"],
   ])("%j is refused", async ([path = "", ...more], message) => {
