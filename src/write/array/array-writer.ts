@@ -16,7 +16,7 @@ import { InPlaceChanges, makeChanges } from "../in-place/in-place-changes.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "../layout/runs.ts";
 import type { ArraySettings } from "../layout/settings.ts";
-import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.ts";
+import { type BegunChunk, ChunkMaker } from "../rows/chunk-maker.ts";
 import { type ChunkSource, PlannedChunks } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
 import { type ArrayMirror, Publisher, type Segment, SuperchunkFiles } from "./publisher.ts";
@@ -68,9 +68,8 @@ export class ArrayWriter {
   /** Chunks that the next commit changes in place; undefined if chunks are never changed in place. */
   readonly changes: InPlaceChanges | undefined;
   /** Makes the chunks of the next superchunk or patch. */
-  readonly chunks: ColumnChunks;
+  readonly chunks: ChunkMaker;
   readonly #commits: CommitLine;
-  readonly #maker: ChunkMaker;
   readonly #publisher: Publisher;
   settings: ArraySettings;
   columns: readonly ColumnLayout[];
@@ -96,11 +95,10 @@ export class ArrayWriter {
     this.files = new SuperchunkFiles(root);
     if (options.modify === "in-place")
       this.changes = new InPlaceChanges(requireInPlace(root.store, root.path), root.path);
-    this.#maker = new ChunkMaker(options.encoder);
-    this.chunks = new ColumnChunks(this.#maker, this);
+    this.chunks = new ChunkMaker(options.encoder);
     this.#publisher = new Publisher(
       (segment) => this.#publishNoted(segment),
-      (blocks) => this.#maker.giveBack(blocks),
+      (blocks) => this.chunks.giveBack(blocks),
     );
     this.settings = settings;
     this.#commits = new CommitLine(root, committed);
@@ -172,7 +170,7 @@ export class ArrayWriter {
     this.changes?.clear();
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
-    this.#maker.rest();
+    this.chunks.rest();
     this.#isTailLoaded = false;
     this.isDirty = false;
   }
@@ -193,7 +191,7 @@ export class ArrayWriter {
 
   /** Prepares the codec, the digest and the short last chunk. */
   async prepare(): Promise<void> {
-    await this.#maker.prepare(this.settings);
+    await this.chunks.prepare(this.settings);
     if (this.#isTailLoaded) return;
     const { rows } = this.committed;
     const { chunklen } = this.settings;
@@ -227,7 +225,7 @@ export class ArrayWriter {
       await this.#publisher.giveWay();
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded without a copy.
-        await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes), this.#left)]);
+        await this.#addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);
         at += chunkBytes;
         continue;
       }
@@ -235,7 +233,7 @@ export class ArrayWriter {
       if (this.buffer.room === 0) await this.#encodeBuffer();
     }
     // After this, the caller may reuse the items.
-    await this.#maker.made();
+    await this.chunks.made();
     this.#publisher.throwDeferred();
   }
 
@@ -248,7 +246,7 @@ export class ArrayWriter {
     this.buffer.load(parts, this.buffer.rows);
     if (!isStored || this.changes === undefined) return;
     const chunks: StoredChunk[] = [];
-    for (const [i, part] of parts.entries()) chunks.push(await this.chunks.next(i, part));
+    for (const [i, part] of parts.entries()) chunks.push(await this.next(i, part));
     if (await this.changes.take(this.wholeChunks, chunks, this)) this.#noteTail();
   }
 
@@ -280,7 +278,7 @@ export class ArrayWriter {
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
     const [first = 0] = chunks;
-    await this.#publisher.add({ number, first, columns }, this.#maker.takeBlocks());
+    await this.#publisher.add({ number, first, columns }, this.chunks.takeBlocks());
     this.#publisher.throwDeferred();
   }
 
@@ -311,7 +309,7 @@ export class ArrayWriter {
     this.runs = truncateRuns(runs, countChunks(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
-    this.#maker.rest();
+    this.chunks.rest();
     this.isDirty = false;
     this.#noteTail();
     await this.files.mirror?.afterCommit(this.committed);
@@ -414,7 +412,7 @@ export class ArrayWriter {
     const columns = await this.#collect(whole - pending);
     if (short > 0)
       for (let i = 0; i < this.columns.length; i++)
-        columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
+        columns[i]?.push(await this.next(i, this.buffer.column(i)));
     const start = countChunks(before);
     const number = await this.publishSegment({ number: take(start / superchunklen), first: start, columns });
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
@@ -426,7 +424,7 @@ export class ArrayWriter {
     const columns: StoredChunk[][] = [];
     const end = this.#runChunks;
     for (let i = 0; i < this.columns.length; i++) {
-      const chunks = await this.chunks.copied(i, end - merged, end);
+      const chunks = await this.copied(i, end - merged, end);
       columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
     }
     return columns;
@@ -449,7 +447,7 @@ export class ArrayWriter {
         first: full.chunks,
         columns: columns.map((chunks) => chunks.slice(0, superchunklen)),
       };
-      await this.#publisher.add(segment, this.#maker.takeBlocks());
+      await this.#publisher.add(segment, this.chunks.takeBlocks());
     }
   }
 
@@ -477,15 +475,29 @@ export class ArrayWriter {
     try {
       return await this.publishSegment(segment);
     } finally {
-      this.#maker.giveBack(this.#maker.takeBlocks());
+      this.chunks.giveBack(this.chunks.takeBlocks());
     }
+  }
+
+  #begin(column: number, data: Uint8Array): Promise<BegunChunk> {
+    return this.chunks.begin(data, at(this.columns, column).itemSize, this.#left);
+  }
+
+  /** Encodes a chunk of a column for the next superchunk or patch. */
+  next(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
+    return this.chunks.next(data, at(this.columns, column).itemSize);
+  }
+
+  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch. */
+  async copied(column: number, first: number, end: number): Promise<StoredChunk[]> {
+    if (first === end) return []; // the committed chunks may have other settings
+    return this.chunks.copied(this.source().fetched(column, first, end));
   }
 
   async #encodeBuffer(): Promise<void> {
     const chunks: BegunChunk[] = [];
-    for (let i = 0; i < this.columns.length; i++)
-      chunks.push(await this.chunks.begin(i, this.buffer.column(i), this.#left));
-    this.buffer.clear(!this.#maker.isHere);
+    for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
+    this.buffer.clear(!this.chunks.isHere);
     await this.#addChunk(chunks);
   }
 

@@ -116,7 +116,7 @@ async function foldAll(
     let number = kept.get(place);
     if (number === undefined) {
       const columns: StoredChunk[][] = [];
-      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.chunks.copied(i, first, end));
+      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.copied(i, first, end));
       number = await writer.publishNow({ number: writer.files.takeLoose(), first, columns });
     }
     runs = appendRun(runs, number, end - first);

@@ -7,7 +7,7 @@
  * stores are. @see FORMAT.md [FG-16]
  */
 
-import { elementsOf, joinBytes } from "../../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { Run } from "../../format/layout.ts";
@@ -28,7 +28,7 @@ import {
 } from "../layout/runs.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 import { QueuedEditor } from "../queued-editor.ts";
-import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.ts";
+import { type BegunChunk, ChunkMaker } from "../rows/chunk-maker.ts";
 import { ChunkSource } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
 import { readRows } from "../rows/rows.ts";
@@ -112,8 +112,7 @@ export class SharedArray extends QueuedEditor {
   readonly #settings: ArraySettings;
   readonly #columns: readonly ColumnLayout[];
   readonly #rowBytes: number;
-  readonly #maker: ChunkMaker;
-  readonly #chunks: ColumnChunks;
+  readonly #chunks: ChunkMaker;
   readonly #clock: Clock;
   readonly #shared: SharedCommits;
   #source: { readonly base: Base; readonly store: ReadableStore; readonly chunks: ChunkSource } | undefined;
@@ -142,12 +141,7 @@ export class SharedArray extends QueuedEditor {
     this.#root = new ArrayRoot(place.store, place.path, undefined);
     this.#columns = layOutColumns(place.path, state.settings);
     this.#rowBytes = elementsOf(state.settings.rowShape) * state.settings.dtype.itemSize;
-    this.#maker = new ChunkMaker(context.encoder);
-    this.#chunks = new ColumnChunks(this.#maker, {
-      root: this.#root,
-      columns: this.#columns,
-      source: () => this.#stored(),
-    });
+    this.#chunks = new ChunkMaker(context.encoder);
     this.#clock = context.clock ?? CLOCK;
     this.#shared = new SharedCommits(this.#root, state.base, {
       columns: this.#columns,
@@ -254,7 +248,7 @@ export class SharedArray extends QueuedEditor {
   /** Commits the batch; it is durable when resolved, and committed once. */
   async #land(): Promise<void> {
     const shared = this.#shared;
-    await this.#maker.prepare(this.#settings);
+    await this.#chunks.prepare(this.#settings);
     for (let tries = 0; ; tries++) {
       await shared.wait(tries);
       await shared.refresh();
@@ -351,14 +345,14 @@ export class SharedArray extends QueuedEditor {
     let bytes = 0;
     let columns: BegunChunk[][] = this.#columns.map(() => []);
     let count = 0;
-    for (let at = 0; at < items.length; ) {
-      at += buffer.take(at === 0 ? items : items.subarray(at)) * this.#rowBytes;
-      if (buffer.room > 0 && at < items.length) continue;
+    for (let taken = 0; taken < items.length; ) {
+      taken += buffer.take(taken === 0 ? items : items.subarray(taken)) * this.#rowBytes;
+      if (buffer.room > 0 && taken < items.length) continue;
       const left = (superchunklen - count) * columns.length;
       for (const [i, chunks] of columns.entries())
-        chunks.push(await this.#chunks.begin(i, buffer.column(i), left));
-      buffer.clear(!this.#maker.isHere);
-      if (++count < superchunklen && at < items.length) continue;
+        chunks.push(await this.#chunks.begin(buffer.column(i), at(this.#columns, i).itemSize, left));
+      buffer.clear(!this.#chunks.isHere);
+      if (++count < superchunklen && taken < items.length) continue;
       const made = await Promise.all(
         columns.map((chunks) => Promise.all(chunks.map((chunk) => ("bytes" in chunk ? chunk : chunk[0])))),
       );
@@ -392,7 +386,7 @@ export class SharedArray extends QueuedEditor {
       await this.store.put(key, source, { durable: true });
       bytes += length;
     }
-    this.#maker.giveBack(this.#maker.takeBlocks());
+    this.#chunks.giveBack(this.#chunks.takeBlocks());
     this.#shared.noteBytes(number, bytes);
     this.#bytesWritten += bytes;
     return { number, bytes };
@@ -414,7 +408,7 @@ export class SharedArray extends QueuedEditor {
     const columns: StoredChunk[][] = [];
     try {
       for (let i = 0; i < this.#columns.length; i++)
-        columns.push(await this.#chunks.copied(i, first.first, end));
+        columns.push(await this.#chunks.copied(this.#stored().fetched(i, first.first, end)));
     } catch (error) {
       // Another writer has joined them, and removed the old ones.
       await shared.refresh();

@@ -6,7 +6,9 @@
 
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
+import { placedError } from "../../errors.ts";
 import { withoutSpan } from "../../format/layout.ts";
 import { type Extent, resolveSelection, type Selection } from "../../values/selection.ts";
 import { type ChangeCost, touchedChunks } from "../editable.ts";
@@ -121,7 +123,7 @@ export class ValueSetter {
     for (const [i, { rowBytes }] of writer.columns.entries()) {
       const data = new Uint8Array(writer.settings.chunklen * rowBytes);
       applyEdits(this.#editsOf(index, i), data);
-      chunks.push(await writer.chunks.next(i, data));
+      chunks.push(await writer.next(i, data));
     }
     return chunks;
   }
@@ -131,11 +133,17 @@ export class ValueSetter {
     index: number,
     columns: readonly AsyncGenerator<FetchedChunk>[],
   ): Promise<StoredChunk[]> {
+    const { chunks: maker, columns: layouts, root } = this.#writer;
     const chunks: StoredChunk[] = [];
     for (const [i, column] of columns.entries()) {
       const next = await column.next();
-      if (next.done !== true)
-        chunks.push(await this.#writer.chunks.replaced(i, next.value, this.#editsOf(index, i)));
+      if (next.done === true) continue;
+      try {
+        chunks.push(await maker.replaced(next.value, this.#editsOf(index, i), at(layouts, i).itemSize));
+      } catch (error) {
+        const { place } = next.value;
+        throw placedError(error, root.store.describe(place.key), place);
+      }
     }
     return chunks;
   }
@@ -173,7 +181,7 @@ class PatchGroup {
       for (const index of live) {
         const chunks: StoredChunk[] = [];
         for (let i = 0; i < writer.columns.length; i++)
-          chunks.push(...(await writer.chunks.copied(i, index, index + 1)));
+          chunks.push(...(await writer.copied(i, index, index + 1)));
         this.add(index, chunks);
       }
     }

@@ -19,20 +19,27 @@ import type {
   EncodeHelper,
   EncodeOptions,
 } from "../../codec/types.ts";
-import { placedError } from "../../errors.ts";
 import { giveWay } from "../../store/pool.ts";
-import type { ArrayRoot } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
-import type { ColumnLayout } from "../layout/columns.ts";
 import type { ArraySettings } from "../layout/settings.ts";
-import type { ChunkSource } from "./chunk-source.ts";
 import { applyEdits } from "./edits.ts";
 
 /** A finished chunk, or one that is being made; that one is wrapped in a list so that it is not awaited in passing. */
 export type BegunChunk = StoredChunk | readonly [Promise<StoredChunk>];
 
+/** Bytes that the calling thread encodes before it checks whether encoding is the bottleneck. */
+const SPAN = 16 << 20;
+/** Share of the time spent encoding above which a helper is worth a thread. */
+const MOSTLY = 0.6;
+
+/** Chunks are encoded by an encoder that works elsewhere, or synchronously by the calling thread, which may get a helper. */
 export class ChunkMaker {
-  readonly #encoding: Encoding;
+  readonly #encoder: ChunkEncoder | undefined;
+  /** Takes some of the chunks that the calling thread would encode. */
+  #helper: EncodeHelper | undefined;
+  #cname: CompressorName | undefined;
+  /** What the calling thread has encoded since `from`: bytes, and milliseconds. */
+  #here = { from: 0, bytes: 0, ms: 0 };
   readonly #arena = new ChunkArena();
   /** Chunks being made elsewhere. */
   readonly #underWay = new Set<Promise<StoredChunk>>();
@@ -45,12 +52,20 @@ export class ChunkMaker {
   #helping = 0;
 
   constructor(encoder: ChunkEncoder | undefined) {
-    this.#encoding = new Encoding(encoder);
+    this.#encoder = encoder;
   }
 
-  /** True if data are no longer needed once a call has returned. */
+  /** How many chunks to request at a time. */
+  get #parallel(): number {
+    return this.#encoder?.parallelOf?.(this.#cname) ?? this.#encoder?.parallel ?? 1;
+  }
+
+  /**
+   * True if chunks are made in the calling thread, except those that a helper takes: then data are no longer needed once a call
+   * has returned.
+   */
   get isHere(): boolean {
-    return this.#encoding.isHere;
+    return this.#helper !== undefined || this.#parallel === 1;
   }
 
   /** Loads what the settings need. */
@@ -58,17 +73,25 @@ export class ChunkMaker {
     this.#options = { cname, clevel, shuffle };
     this.#digest = await loadDigest(checksum);
     this.#digestLength = DIGEST_LENGTHS[checksum];
-    await this.#encoding.prepare(this.#options);
+    if (this.#cname !== cname) this.#helper = undefined;
+    this.#cname = cname;
+    this.#helper ??= this.#encoder?.helperOf?.(cname, false);
+    if (this.isHere) await prepareEncode(cname);
   }
 
+  /** An encoded chunk with the array's kind of digest. */
   withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
     return { bytes, digest: this.#digest(bytes), nbytes };
   }
 
-  /** Makes a chunk in a separate buffer. */
+  /** Makes a chunk in a separate buffer. `data` must not change until it is made. */
   async encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
-    const made = this.#encoding.encode(data, { ...this.#options, typesize });
-    return this.withDigest(made instanceof Uint8Array ? made : await made, data.length);
+    const options = { ...this.#options, typesize };
+    const isElsewhere = this.#encoder !== undefined && !this.isHere;
+    return this.withDigest(
+      isElsewhere ? await this.#encoder.encode(data, options) : encodeSync(data, options),
+      data.length,
+    );
   }
 
   /** Makes a chunk for the next superchunk: if possible directly after the one before it, in reused memory. */
@@ -77,37 +100,39 @@ export class ChunkMaker {
     return this.#put(data.length, (room) => encodeInto(data, room, { ...this.#options, typesize }));
   }
 
-  /**
-   * Makes a chunk for the next superchunk from one with some of its bytes replaced. Its compressor must be prepared. The
-   * caller may reuse the old chunk when the call has returned.
-   */
-  nextReplaced(
-    chunk: Uint8Array,
-    nbytes: number,
+  /** Makes a chunk for the next superchunk from a stored one with some of its decoded bytes replaced. */
+  async replaced(
+    { bytes, header }: FetchedChunk,
     edits: readonly ByteEdit[],
     typesize: number,
-  ): StoredChunk | Promise<StoredChunk> {
+  ): Promise<StoredChunk> {
+    if (!isReady(header.compressor)) await prepare(header.compressor);
     const options = { ...this.#options, typesize };
-    if (this.isHere) return this.#put(nbytes, (room) => replaceBytes(chunk, edits, options, room));
-    const data = decodeSync(chunk);
+    if (this.isHere) return this.#put(header.nbytes, (room) => replaceBytes(bytes, edits, options, room));
+    const data = decodeSync(bytes);
     applyEdits(edits, data);
     return this.encode(data, typesize);
   }
 
-  /** Copies a finished chunk with its digest for the next superchunk. */
-  copy(bytes: Uint8Array, digest: Uint8Array, nbytes: number): StoredChunk {
-    const room = this.#arena.reserve(bytes.length + digest.length);
-    room.set(bytes);
-    room.set(digest, bytes.length);
-    this.#arena.keep(room.length);
-    return { bytes: room.subarray(0, bytes.length), digest: room.subarray(bytes.length), nbytes };
+  /** Copies stored chunks with their digests for the next superchunk. */
+  async copied(stored: AsyncIterable<FetchedChunk>): Promise<StoredChunk[]> {
+    const chunks: StoredChunk[] = [];
+    for await (const { bytes, digest, header } of stored) {
+      const room = this.#arena.reserve(bytes.length + digest.length);
+      room.set(bytes);
+      room.set(digest, bytes.length);
+      this.#arena.keep(room.length);
+      const [own, ownDigest] = [room.subarray(0, bytes.length), room.subarray(bytes.length)];
+      chunks.push({ bytes: own, digest: ownDigest, nbytes: header.nbytes });
+    }
+    return chunks;
   }
 
   /** Makes a chunk where the one before it ends, and puts its digest after it. */
   #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
     const length = this.#digestLength;
     const room = this.#arena.reserve(nbytes + HEADER_LENGTH + length);
-    const bytes = this.#encoding.timed(nbytes, () => make(room.subarray(0, room.length - length)));
+    const bytes = this.#timed(nbytes, () => make(room.subarray(0, room.length - length)));
     const digest = room.subarray(bytes.length, bytes.length + length);
     digest.set(this.#digest(bytes));
     this.#arena.keep(bytes.length + length);
@@ -115,11 +140,30 @@ export class ChunkMaker {
   }
 
   /**
+   * Encodes in the calling thread, and looks for a helper once encoding takes most of the time. If the disk does, no helper is
+   * needed.
+   */
+  #timed(nbytes: number, make: () => Uint8Array): Uint8Array {
+    if (this.#helper !== undefined || this.#encoder?.helperOf === undefined) return make();
+    const begin = performance.now();
+    const here = this.#here;
+    if (here.bytes === 0) here.from = begin;
+    const bytes = make();
+    const end = performance.now();
+    here.bytes += nbytes;
+    here.ms += end - begin;
+    if (here.bytes < SPAN) return bytes;
+    if (here.ms > MOSTLY * (end - here.from)) this.#helper = this.#encoder.helperOf(this.#cname, true);
+    this.#here = { from: 0, bytes: 0, ms: 0 };
+    return bytes;
+  }
+
+  /**
    * Begins a chunk for the next superchunk; at most as many run at a time as the encoder suggests. The superchunk needs `left` more
    * chunks. A helper gets none of the last ones, so that it is not waited for.
    */
   async begin(data: Uint8Array, typesize: number, left: number): Promise<BegunChunk> {
-    if (this.#encoding.helper !== undefined) {
+    if (this.#helper !== undefined) {
       const helped = left > this.#helping ? this.#helped(data, typesize) : undefined;
       if (helped !== undefined) return helped;
       const own = this.next(data, typesize);
@@ -128,7 +172,7 @@ export class ChunkMaker {
       return own;
     }
     if (this.isHere) return this.next(data, typesize);
-    await this.made(this.#encoding.parallel - 1);
+    await this.made(this.#parallel - 1);
     const chunk = this.next(data, typesize);
     if (!(chunk instanceof Promise)) return chunk;
     this.#underWay.add(chunk);
@@ -139,7 +183,7 @@ export class ChunkMaker {
 
   /** Lets a helper make a chunk from a copy of the data; undefined if none takes them. */
   #helped(data: Uint8Array, typesize: number): BegunChunk | undefined {
-    const made = this.#encoding.helper?.offer(data, { ...this.#options, typesize }, (length) => {
+    const made = this.#helper?.offer(data, { ...this.#options, typesize }, (length) => {
       this.#arena.align(); // the chunk comes from shared memory, which engines copy by words only so
       const room = this.#arena.reserve(length + this.#digestLength);
       this.#arena.keep(room.length);
@@ -178,141 +222,6 @@ export class ChunkMaker {
   /** Takes memory back for reuse. */
   giveBack(blocks: FilledBlocks): void {
     this.#arena.giveBack(blocks);
-  }
-}
-
-// Encoding in the calling thread, synchronously once the codec is ready.
-
-/** Bytes that the calling thread encodes before it checks whether encoding is the bottleneck. */
-const SPAN = 16 << 20;
-/** Share of the time spent encoding above which a helper is worth a thread. */
-const MOSTLY = 0.6;
-
-/** How a chunk is encoded: by an encoder that works elsewhere, or by the calling thread, which may get a helper. */
-class Encoding {
-  readonly #encoder: ChunkEncoder | undefined;
-  #cname: CompressorName | undefined;
-  #helper: EncodeHelper | undefined;
-  /** What the calling thread has encoded since `from`: bytes, and milliseconds. */
-  #here = { from: 0, bytes: 0, ms: 0 };
-
-  constructor(encoder: ChunkEncoder | undefined) {
-    this.#encoder = encoder;
-  }
-
-  /** How many chunks to request at a time. */
-  get parallel(): number {
-    return this.#encoder?.parallelOf?.(this.#cname) ?? this.#encoder?.parallel ?? 1;
-  }
-
-  /** Loads what the compressor needs. */
-  async prepare({ cname }: EncodeOptions): Promise<void> {
-    if (this.#cname !== cname) this.#helper = undefined;
-    this.#cname = cname;
-    this.#helper ??= this.#encoder?.helperOf?.(cname, false);
-    if (this.isHere) await prepareEncode(cname);
-  }
-
-  /**
-   * Encodes one chunk into a separate buffer. The result is a promise if it is made elsewhere: `data` must not change until then.
-   */
-  encode(data: Uint8Array, options: EncodeOptions): Uint8Array | Promise<Uint8Array> {
-    if (this.#encoder !== undefined && !this.isHere) return this.#encoder.encode(data, options);
-    return encodeSync(data, options);
-  }
-
-  /** True if chunks are made in the calling thread, except those that a helper takes. */
-  get isHere(): boolean {
-    return this.#helper !== undefined || this.parallel === 1;
-  }
-
-  /** Takes some of the chunks. */
-  get helper(): EncodeHelper | undefined {
-    return this.#helper;
-  }
-
-  /**
-   * Encodes in the calling thread, and looks for a helper once encoding takes most of the time. If the disk does, no helper is
-   * needed.
-   */
-  timed(nbytes: number, make: () => Uint8Array): Uint8Array {
-    if (this.#helper !== undefined || this.#encoder?.helperOf === undefined) return make();
-    const begin = performance.now();
-    const here = this.#here;
-    if (here.bytes === 0) here.from = begin;
-    const bytes = make();
-    const end = performance.now();
-    here.bytes += nbytes;
-    here.ms += end - begin;
-    if (here.bytes < SPAN) return bytes;
-    if (here.ms > MOSTLY * (end - here.from)) this.#helper = this.#encoder.helperOf(this.#cname, true);
-    this.#here = { from: 0, bytes: 0, ms: 0 };
-    return bytes;
-  }
-}
-
-// The chunks that a writer puts into superchunks, column by column: encoded, changed, or copied from the last commit. Must not
-// know where they go.
-
-/** The current state of a writer that the chunks depend on. */
-interface Owner {
-  readonly root: ArrayRoot;
-  readonly columns: readonly ColumnLayout[];
-  source(): ChunkSource;
-}
-
-/** The writer's `prepare` must have been awaited. */
-export class ColumnChunks {
-  readonly #maker: ChunkMaker;
-  readonly #owner: Owner;
-
-  constructor(maker: ChunkMaker, owner: Owner) {
-    this.#maker = maker;
-    this.#owner = owner;
-  }
-
-  #itemSize(column: number): number {
-    return this.#owner.columns[column]?.itemSize ?? 1;
-  }
-
-  /** Begins to encode a chunk for the next superchunk, which needs `left` more. */
-  begin(column: number, data: Uint8Array, left: number): Promise<BegunChunk> {
-    return this.#maker.begin(data, this.#itemSize(column), left);
-  }
-
-  /** Encodes a chunk for the next superchunk or patch. */
-  next(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
-    return this.#maker.next(data, this.#itemSize(column));
-  }
-
-  /** The same for a stored chunk with some of its decoded bytes replaced. */
-  async replaced(column: number, chunk: FetchedChunk, edits: readonly ByteEdit[]): Promise<StoredChunk> {
-    const { bytes, header, place } = chunk;
-    if (!isReady(header.compressor)) await prepare(header.compressor);
-    try {
-      return await this.#maker.nextReplaced(bytes, header.nbytes, edits, this.#itemSize(column));
-    } catch (error) {
-      throw placedError(error, this.#owner.root.store.describe(place.key), place);
-    }
-  }
-
-  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch. */
-  async copied(column: number, first: number, end: number): Promise<StoredChunk[]> {
-    const chunks: StoredChunk[] = [];
-    if (first === end) return chunks;
-    for await (const { bytes, digest, header } of this.#owner.source().fetched(column, first, end))
-      chunks.push(this.#maker.copy(bytes, digest, header.nbytes));
-    return chunks;
-  }
-
-  /** An encoded chunk with the array's kind of digest. */
-  withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
-    return this.#maker.withDigest(bytes, nbytes);
-  }
-
-  /** Encodes items of the given size as one chunk with its digest, in separate memory. */
-  encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
-    return this.#maker.encode(data, typesize);
   }
 }
 
