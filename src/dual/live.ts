@@ -49,7 +49,7 @@ const IDLE_VIEW: ArrayMirror = {
 
 /** Makes and opens live views of arrays on a file system. */
 export function liveViews(options: LiveViewOptions): MirrorMaker {
-  const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror> => {
+  const open = async (writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror> => {
     checkPolicy(options.publish);
     const { store, path } = writer.root;
     let state = await readLiveState(store, path);
@@ -68,8 +68,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
       new LiveDocuments(place, settings, layOutColumns(place.path, settings));
       await assertNodeFree(place.store, place.path);
     },
-    create: begin,
-    open: begin,
+    open,
     checkChange: async (place, { before, wanted, isFree }) => {
       const { store, path } = place;
       const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;

@@ -12,7 +12,7 @@
  */
 
 import { addTo } from "../../bytes/arrays.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
   decodeArrayJournal,
@@ -322,6 +322,20 @@ async function replaceFile(store: WritableStore, key: string, writes: Writes): P
   const version = { offset: VERSION_AT, bytes: Uint8Array.of(versionAfter(writes)) };
   const done = overlayStore(store, (asked) => (asked === key ? [...writes, version] : undefined));
   await store.put(key, copyOf(done, key), { durable: true });
+}
+
+const NO_LINK: readonly ErrorCode[] = ["UNSUPPORTED", "READ_ONLY", "IO"];
+
+/** Gives an object a second name, in place of what has it: a hard link if the store makes them, else a durable copy. */
+export async function linkOrCopy(store: WritableStore, from: string, to: string): Promise<void> {
+  await store.delete(to);
+  try {
+    if (store.link !== undefined) return await store.link(from, to, "hard");
+  } catch (error) {
+    // Some file systems have no hard links; if nothing can be written, the copy says so.
+    if (!(error instanceof SuperchunkError) || !NO_LINK.includes(error.code)) throw error;
+  }
+  await store.put(to, copyOf(store, from), { durable: true });
 }
 
 export async function* copyOf(store: ReadableStore, key: string): AsyncGenerator<Uint8Array> {

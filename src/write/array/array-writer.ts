@@ -33,7 +33,7 @@ export interface MirrorMaker {
     place: { readonly store: WritableStore; readonly path: string },
     settings: ArraySettings,
   ): Promise<void>;
-  create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
+  /** Opens the mirror of an array, which may be new. */
   open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
   /** Checks whether an array with a mirror can get other settings; writes nothing. Throws like {@link ArrayMirror.admit}. */
   checkChange(
@@ -102,7 +102,7 @@ export class ArrayWriter {
     );
     this.settings = settings;
     this.#commits = new CommitLine(root, committed);
-    this.columns = this.#layOut();
+    this.columns = layOutColumns(this.root.path, this.settings);
     this.buffer = new RowBuffer(this.columns, this.settings);
     this.#reset();
   }
@@ -128,7 +128,7 @@ export class ArrayWriter {
 
   /** Number of whole chunks, including those not committed. */
   get wholeChunks(): number {
-    return this.#runChunks + this.#pendingChunks;
+    return countChunks(this.runs) + this.#pendingChunks;
   }
 
   get #pendingChunks(): number {
@@ -179,7 +179,7 @@ export class ArrayWriter {
   restart(settings: ArraySettings): void {
     this.settings = settings;
     this.#planned.forget();
-    this.columns = this.#layOut();
+    this.columns = layOutColumns(this.root.path, this.settings);
     this.buffer = new RowBuffer(this.columns, this.settings);
     this.#pending = this.columns.map(() => []);
     this.runs = [];
@@ -380,12 +380,7 @@ export class ArrayWriter {
     await this.#commits.put(layout, facts, (next) => this.files.mirror?.beforeCommit(next));
     this.edition = Math.max(this.edition, this.committed.layout.edition);
     this.files.noteCommit();
-    this.removeNumbers(superfluous);
-  }
-
-  /** Removes these superchunks in the background. */
-  removeNumbers(numbers: readonly number[]): void {
-    this.files.remove(numbers, this.columns);
+    this.files.remove(superfluous, this.columns);
   }
 
   /** Publishes all rows without a commit; the last superchunk also gets the number of its position. */
@@ -422,7 +417,7 @@ export class ArrayWriter {
   /** The last `merged` chunks of the committed runs, and the waiting ones. */
   async #collect(merged: number): Promise<StoredChunk[][]> {
     const columns: StoredChunk[][] = [];
-    const end = this.#runChunks;
+    const end = countChunks(this.runs);
     for (let i = 0; i < this.columns.length; i++) {
       const chunks = await this.copied(i, end - merged, end);
       columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
@@ -435,8 +430,8 @@ export class ArrayWriter {
     const { superchunklen } = this.settings;
     for (;;) {
       const full = fullRuns(this.runs, superchunklen);
-      if (this.#runChunks - full.chunks + this.#pendingChunks < superchunklen) return;
-      const columns = await this.#collect(this.#runChunks - full.chunks);
+      if (countChunks(this.runs) - full.chunks + this.#pendingChunks < superchunklen) return;
+      const columns = await this.#collect(countChunks(this.runs) - full.chunks);
       const number = this.files.takeName(full.chunks / superchunklen);
       this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
       this.runs = appendRun(full.runs, number, superchunklen);
@@ -499,13 +494,5 @@ export class ArrayWriter {
     for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
     this.buffer.clear(!this.chunks.isHere);
     await this.#addChunk(chunks);
-  }
-
-  get #runChunks(): number {
-    return countChunks(this.runs);
-  }
-
-  #layOut(): readonly ColumnLayout[] {
-    return layOutColumns(this.root.path, this.settings);
   }
 }

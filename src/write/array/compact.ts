@@ -4,7 +4,7 @@
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
-import { copyOf } from "../../archive/places/journal.ts";
+import { linkOrCopy } from "../../archive/places/journal.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader } from "../../format/header.ts";
@@ -194,27 +194,16 @@ export async function settleNames(writer: ArrayWriter): Promise<void> {
     writer.root.placed?.table.set(own, undefined);
     writer.files.adopt(own, await writer.files.bytesOf(number, writer.columns));
     for (const { folder } of writer.columns)
-      await giveName(writer, `${folder}/${superchunkName(number)}`, `${folder}/${superchunkName(own)}`);
+      await linkOrCopy(
+        writer.root.store,
+        `${folder}/${superchunkName(number)}`,
+        `${folder}/${superchunkName(own)}`,
+      );
   }
   const names = new Map(moved.map(({ number, own }) => [number, own]));
   let runs: readonly Run[] = [];
   for (const { number, chunks } of places) runs = appendRun(runs, names.get(number) ?? number, chunks);
   await writer.recommit({ runs, plain: places.length });
-}
-
-/** Gives a superchunk a second name: a hard link if the store has them, else a copy. */
-export async function giveName(writer: ArrayWriter, from: string, to: string): Promise<void> {
-  const { store } = writer.root;
-  await store.delete(to);
-  if (store.link !== undefined) {
-    try {
-      await store.link(from, to, "hard");
-      return;
-    } catch (error) {
-      if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "READ_ONLY")) throw error;
-    }
-  }
-  await store.put(to, copyOf(store, from), { durable: true });
 }
 
 /** Makes the committed array compact, on request with other settings. Throws errors of settling the settings, and of the mirror. */

@@ -142,7 +142,7 @@ export async function createArray(
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
     await commitStorage(writer);
     await writer.prepare();
-    if (settings.zarr) writer.files.mirror = await options.mirror?.create(writer, attrs);
+    if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
     if (rows > 0) {
       await grow(writer, rows, { signal: options.signal });
       await writer.commit();

@@ -7,6 +7,7 @@ import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { copyObject } from "../../places/copy-object.ts";
 import { choosePlace } from "../../places/placed-store.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import { giveWay } from "../../store/pool.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { removedNumbers } from "../layout/runs.ts";
@@ -16,6 +17,7 @@ import type { ArrayRoot, Committed } from "./root.ts";
 import {
   type ChunkSpan,
   chunkPlaces,
+  formOf,
   type StoredChunk,
   type SuperchunkForm,
   superchunkPieces,
@@ -195,20 +197,30 @@ export class SuperchunkFiles {
     settings: ArraySettings,
     committed: StoredLayout,
   ): Promise<number> {
-    let { number } = segment;
     const place = await this.#placeOf(segment, settings, committed);
-    for (let tries = 0; ; tries++) {
+    const { number } = await this.#putUnder(segment.number, place, (name) =>
+      this.#putColumns(name, segment, columns, settings),
+    );
+    return number;
+  }
+
+  /** Puts a superchunk under this number, or if that is taken under another one; `put` resolves with its bytes. */
+  async #putUnder(
+    wished: number,
+    place: string | undefined,
+    put: (name: string) => Promise<number>,
+  ): Promise<{ readonly number: number; readonly bytes: number }> {
+    for (let [number, tries] = [wished, 0]; ; number = this.takeLoose(), tries++) {
       // The writer that owns the name may still commit it; after a commit of ours it cannot, and the file is removed.
       this.#uncommitted.add(number);
       this.#root.placed?.table.set(number, place);
       try {
-        const bytes = await this.#putColumns(number, segment, columns, settings);
+        const bytes = await put(superchunkName(number));
         this.#bytes.set(number, bytes);
         this.sessionBytes += bytes;
-        return number;
+        return { number, bytes };
       } catch (error) {
         if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
-        number = this.takeLoose();
       }
     }
   }
@@ -236,38 +248,30 @@ export class SuperchunkFiles {
   ): Promise<{ readonly number: number; readonly bytes: number }> {
     const { placed } = this.#root;
     if (placed === undefined) throw new RangeError("an array without places has no place to copy to");
-    for (let tries = 0; ; tries++) {
-      const number = this.takeLoose();
-      placed.table.set(number, place);
-      this.#uncommitted.add(number);
-      try {
-        let bytes = 0;
-        for (const { folder } of columns) {
-          const to = placed.at(place, `${folder}/${superchunkName(number)}`);
-          const source = placed.at(placed.table.of(from), `${folder}/${superchunkName(from)}`);
-          bytes += await copyObject(source, to, { signal });
-        }
-        this.#bytes.set(number, bytes);
-        this.sessionBytes += bytes;
-        return { number, bytes };
-      } catch (error) {
-        if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
+    return this.#putUnder(this.takeLoose(), place, async (name) => {
+      let bytes = 0;
+      for (const { folder } of columns) {
+        const source = placed.at(placed.table.of(from), `${folder}/${superchunkName(from)}`);
+        bytes += await copyObject(source, placed.at(place, `${folder}/${name}`), { signal });
       }
-    }
+      return bytes;
+    });
   }
 
   async #putColumns(
-    number: number,
+    name: string,
     segment: Segment,
     columns: readonly ColumnLayout[],
-    { chunklen, checksum, superchunklen, reserve: wished }: ArraySettings,
+    settings: ArraySettings,
   ): Promise<number> {
-    const reserve = this.keepsReserve ? wished : undefined;
+    const reserve = this.keepsReserve ? settings.reserve : undefined;
     let bytes = 0;
-    for (const [i, { folder, rowBytes, itemSize }] of columns.entries()) {
-      const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
-      const pieces = await this.makePieces(segment.columns[i] ?? [], facts);
-      await this.#root.publish(`${folder}/${superchunkName(number)}`, pieces);
+    for (const [i, column] of columns.entries()) {
+      const pieces = await this.makePieces(segment.columns[i] ?? [], {
+        ...formOf(column, settings),
+        reserve,
+      });
+      await this.#root.publish(`${column.folder}/${name}`, pieces);
       bytes += totalLength(pieces);
     }
     return bytes;
@@ -290,12 +294,8 @@ export class SuperchunkFiles {
 
   /** Bytes of the files of a number, all columns. */
   async bytesOf(number: number, columns: readonly ColumnLayout[]): Promise<number> {
-    const known = this.#bytes.get(number);
-    if (known !== undefined) return known;
-    let bytes = 0;
-    for (const key of superchunkKeys(columns, [number]))
-      bytes += (await this.#root.store.stat(key))?.size ?? 0;
-    return bytes;
+    const keys = superchunkKeys(columns, [number]);
+    return this.#bytes.get(number) ?? sizeOfObjects(this.#root.store, keys, undefined);
   }
 
   /**

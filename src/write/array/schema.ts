@@ -2,11 +2,14 @@
  * Adds, renames and deletes columns of an array whose fields are stored in one folder each. Nothing else may be planned, and
  * the array must be folded. @see FORMAT.md [FG-07]
  */
+
+import { linkOrCopy } from "../../archive/places/journal.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { notNamed, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { Field, JsonValue } from "../../format/types.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import { repeatItem } from "../../values/copy-items.ts";
 import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
@@ -18,8 +21,7 @@ import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows, repeatRow } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { commitStorage } from "./changes.ts";
-import { giveName } from "./compact.ts";
-import { type StoredChunk, totalLength } from "./superchunk-file.ts";
+import { formOf, type StoredChunk, totalLength } from "./superchunk-file.ts";
 
 /** Adds a column after the others, with one of `values` for each row, or the default value in all. */
 export async function addColumn(writer: ArrayWriter, column: NewColumn, values: unknown): Promise<void> {
@@ -61,8 +63,8 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   await beginEpoch(writer);
   const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
   for (const number of numbers)
-    await giveName(
-      writer,
+    await linkOrCopy(
+      writer.root.store,
       `${old.folder}/${superchunkName(number)}`,
       `${added.folder}/${superchunkName(number)}`,
     );
@@ -84,8 +86,7 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   const old = writer.columns[index];
   const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
   const keys = numbers.map((number) => `${old?.folder}/${superchunkName(number)}`);
-  let bytes = 0;
-  for (const key of keys) bytes += (await writer.root.store.stat(key))?.size ?? 0;
+  const bytes = await sizeOfObjects(writer.root.store, keys, undefined);
   await changeFields(writer, settings, -bytes);
   writer.root.remove(keys);
 }
@@ -128,13 +129,12 @@ async function writeColumn(
   column: ColumnLayout,
   rows: AsyncIterable<Uint8Array>,
 ): Promise<number> {
-  const { chunklen, checksum, superchunklen, reserve } = settings;
+  const { chunklen } = settings;
   const total = writer.committed.rows;
   const chunkBytes = chunklen * column.rowBytes;
   // Rows without bytes make no pieces.
   const pieces = cutPieces(rows, Math.max(1, chunkBytes));
   let isWhole = true;
-  const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen, reserve };
   let bytes = 0;
   let row = 0;
   for (const { first, count, chunks } of writer.committed.layout.runs)
@@ -148,7 +148,7 @@ async function writeColumn(
         stored.push(await writer.chunks.encode(data.subarray(0, held * column.rowBytes), column.itemSize));
         row += held;
       }
-      const file = await writer.files.makePieces(stored, facts);
+      const file = await writer.files.makePieces(stored, formOf(column, settings));
       const key = `${column.folder}/${superchunkName(first + i)}`;
       await writer.root.store.delete(key);
       await writer.root.publish(key, file);

@@ -34,7 +34,7 @@ import { RowBuffer } from "../rows/row-buffer.ts";
 import { readRows } from "../rows/rows.ts";
 import { ArrayRoot } from "./root.ts";
 import { type Base, type Change, CLOCK, type Clock, SharedCommits } from "./shared-commits.ts";
-import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
+import { formOf, type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
 
 /** How an array is shared by writers. */
 export interface SharedOptions {
@@ -369,18 +369,17 @@ export class SharedArray extends QueuedEditor {
   async #putSuperchunk(
     columns: readonly (readonly StoredChunk[])[],
   ): Promise<{ number: number; bytes: number }> {
-    const { chunklen, checksum, superchunklen, reserve } = this.#settings;
+    const { superchunklen } = this.#settings;
     const number = this.#shared.takeNumber();
     const { placed } = this.#root;
     // Its rows are not known before the commit, so the places alternate by number.
     if (placed !== undefined)
       placed.table.set(number, await choosePlace(placed, this.#settings, number * superchunklen, undefined));
     let bytes = 0;
-    for (const [i, { folder, rowBytes, itemSize }] of this.#columns.entries()) {
-      const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
-      const pieces = superchunkPieces(columns[i] ?? [], facts);
+    for (const [i, column] of this.#columns.entries()) {
+      const pieces = superchunkPieces(columns[i] ?? [], formOf(column, this.#settings));
       // The number is reserved for this writer, so nothing else can be there.
-      const key = `${folder}/${superchunkName(number)}`;
+      const key = `${column.folder}/${superchunkName(number)}`;
       const length = totalLength(pieces);
       const source = length <= SMALL_BYTES ? joinBytes(pieces) : pieces;
       await this.store.put(key, source, { durable: true });

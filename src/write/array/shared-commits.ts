@@ -12,6 +12,7 @@ import {
   type Reservation,
   type StoredLayout,
 } from "../../format/layout.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import { pause, runPooled } from "../../store/pool.ts";
 import { isWritable, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../editable.ts";
@@ -253,13 +254,9 @@ export class SharedCommits {
   async #sizeOf(numbers: readonly number[]): Promise<number> {
     let sum = 0;
     const look = async (number: number): Promise<void> => {
-      let bytes = this.#sizes.get(number);
-      if (bytes === undefined) {
-        bytes = 0;
-        for (const key of superchunkKeys(this.#tools.columns, [number]))
-          bytes += (await this.#root.store.stat(key))?.size ?? 0;
-        this.noteBytes(number, bytes);
-      }
+      const keys = superchunkKeys(this.#tools.columns, [number]);
+      const bytes = this.#sizes.get(number) ?? (await sizeOfObjects(this.#root.store, keys, undefined));
+      this.noteBytes(number, bytes);
       sum += bytes;
     };
     await runPooled(numbers, AT_ONCE, look);

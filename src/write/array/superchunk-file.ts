@@ -7,7 +7,8 @@ import { typesizeFor } from "../../codec/header.ts";
 import { encodeFileHeader, encodeOffsets } from "../../format/encode-file.ts";
 import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import { type Reserve, reserveOf } from "../layout/settings.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
+import { type ArraySettings, type Reserve, reserveOf } from "../layout/settings.ts";
 
 /** A chunk's place in a file, in bytes, without its digest. */
 export interface ChunkSpan {
@@ -38,6 +39,12 @@ export interface SuperchunkForm {
   readonly superchunklen: number;
   /** Space after each chunk; with it, the file is version 4. */
   readonly reserve: Reserve | undefined;
+}
+
+/** The form of a column's superchunks. */
+export function formOf({ rowBytes, itemSize }: ColumnLayout, settings: ArraySettings): SuperchunkForm {
+  const { chunklen, checksum, superchunklen, reserve } = settings;
+  return { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
 }
 
 /** Header and offsets, then chunk, digest, chunk, digest, … There must be at least one chunk. */

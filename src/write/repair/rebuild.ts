@@ -5,7 +5,7 @@
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
-import { arrayJournalKey, copyOf } from "../../archive/places/journal.ts";
+import { arrayJournalKey, linkOrCopy } from "../../archive/places/journal.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { numbersIn } from "../../archive/salvage/columns.ts";
 import { countRows, mapSpans } from "../../archive/salvage/holes.ts";
@@ -13,7 +13,7 @@ import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import {
   EMPTY_LAYOUT,
   FIRST_LOOSE,
@@ -169,7 +169,8 @@ export async function repairInPlace(
   if (known.damagedAttributes !== undefined)
     await store.put(root.key("meta/attributes"), encodeJson(known.attrs), { durable: true });
   await checkRebuilt(store, path, aside);
-  writer.removeNumbers([...numbers].filter((number) => !hasNumber(writer.committed.layout, number)));
+  const unused = [...numbers].filter((number) => !hasNumber(writer.committed.layout, number));
+  writer.files.remove(unused, writer.columns);
   await writer.root.settled();
   await settleNames(writer);
   await writer.root.settled();
@@ -240,7 +241,7 @@ export async function setAside(
   for (const key of keys) {
     if ((await store.stat(key)) === undefined) continue;
     const target = joinKey(folder, root === "" ? key : key.slice(root.length + 1));
-    await keep(store, key, target);
+    await linkOrCopy(store, key, target);
     kept.push(target);
   }
   if (kept.length === 0) return undefined;
@@ -260,14 +261,4 @@ async function newFolder(store: WritableStore, root: string): Promise<string> {
     for await (const _ of store.list(folder)) isTaken = true;
     if (!isTaken) return folder;
   }
-}
-
-async function keep(store: WritableStore, key: string, target: string): Promise<void> {
-  try {
-    if (store.link !== undefined) return await store.link(key, target, "hard");
-  } catch (error) {
-    // Some file systems have no hard links.
-    if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "IO")) throw error;
-  }
-  await store.put(target, copyOf(store, key), { durable: true });
 }
