@@ -43,7 +43,7 @@ import {
   systemCode,
 } from "./fs-handles.ts";
 import { isTemporary } from "./fs-write.ts";
-import { HEAD_FACTS, type HeadJob, type HeadReply, OTHER, readHeads } from "./head-reads.ts";
+import { type HeadJob, type HeadReply, readHeads } from "./head-reads.ts";
 
 /**
  * Names that Windows refuses, or takes for something else: a colon names a stream of another file, `CON` and its like are devices, with
@@ -76,7 +76,8 @@ export class FolderReader implements ReadableStore {
   /** The folders below the root, and what is durable in them. */
   readonly folders: Folders;
   protected readonly handles: Handles;
-  readonly #heads: HeadReads = new HeadReads();
+  /** Files whose beginnings were requested. */
+  #headsAsked = 0;
 
   constructor(root: string, options: FileStoreOptions) {
     const limit = options.maxOpenFiles ?? 64;
@@ -195,7 +196,10 @@ export class FolderReader implements ReadableStore {
   ): Promise<readonly (ObjectHead | undefined)[]> {
     checkCount(length, "length", keys[0] ?? "");
     options?.signal?.throwIfAborted();
-    const found = await this.#heads.read(keys, length, (key) => this.#locateNow(key));
+    const job = { paths: keys.map((key) => this.#locateNow(key)), length };
+    this.#headsAsked += keys.length;
+    const threads = this.#headsAsked > FEW ? await startThreads() : undefined;
+    const found = threads === undefined ? readHeads(job) : await threads.run(job, []);
     options?.signal?.throwIfAborted();
     for (const [i, key] of keys.entries()) {
       if (found[i] !== undefined) continue;
@@ -431,50 +435,6 @@ const MAX_THREADS = 4;
 const LIMITS = { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 32 };
 
 let pool: WorkerPool<HeadJob, HeadReply> | undefined;
-
-/** Checks files for one store. */
-class HeadReads {
-  #seen = 0;
-
-  /**
-   * The first bytes and the facts of each file; undefined for one that is not a plain file or could not be read, and must be
-   * checked in another way. On Windows, which has no flag against following links, all are undefined.
-   */
-  async read(
-    keys: readonly string[],
-    length: number,
-    locate: (key: string) => string | undefined,
-  ): Promise<(ObjectHead | undefined)[]> {
-    const heads = new Array<ObjectHead | undefined>(keys.length).fill(undefined);
-    const paths: string[] = [];
-    const places: number[] = [];
-    for (const [place, key] of keys.entries()) {
-      const path = locate(key);
-      if (path === undefined) continue;
-      paths.push(path);
-      places.push(place);
-    }
-    if (paths.length === 0 || fs.constants.O_NOFOLLOW === undefined) return heads;
-    const job = { paths: paths.join("\0"), length };
-    this.#seen += paths.length;
-    const threads = this.#seen > FEW ? await startThreads() : undefined;
-    const { bytes, read, facts } = threads === undefined ? readHeads(job) : await threads.run(job, []);
-    for (const [i, place] of places.entries()) {
-      const got = read[i] ?? OTHER;
-      if (got === OTHER) continue;
-      const at = i * HEAD_FACTS;
-      const info = describeFile({
-        size: facts[at] ?? 0n,
-        mtimeNs: facts[at + 1] ?? 0n,
-        ino: facts[at + 2] ?? 0n,
-        nlink: facts[at + 3] ?? 1n,
-        ctimeNs: facts[at + 4] ?? 0n,
-      });
-      heads[place] = { bytes: bytes.subarray(i * length, i * length + got), info };
-    }
-    return heads;
-  }
-}
 
 async function startThreads(): Promise<WorkerPool<HeadJob, HeadReply> | undefined> {
   const size = Math.min(MAX_THREADS, Math.max(2, availableParallelism()));

@@ -3,7 +3,6 @@ import { parentPort } from "node:worker_threads";
 import { type HeadJob, readHeads } from "./head-reads.ts";
 
 parentPort?.on("message", ({ id, job }: { id: number; job: HeadJob }) => {
-  const reply = readHeads(job);
-  parentPort?.postMessage({ id, reply }, [reply.bytes.buffer, reply.read.buffer, reply.facts.buffer]);
+  parentPort?.postMessage({ id, reply: readHeads(job) });
 });
 parentPort?.postMessage({ ready: true });
