@@ -280,19 +280,23 @@ export function checkCount(value: number, field: string, path: string): void {
 const MOST_ENTRIES_SEEN = 1000;
 /** Files that say nothing about a folder: the lock of a writer that is about to make the group, and what macOS leaves. */
 const PASSING = /^\.(?:.*\.lock|DS_Store)$/;
+/** The same, and files for people (`README.md`): their names are neither those of chunks nor those that formats mark their folders with. */
+export const BESIDE: RegExp = /^[^._\d]|^\.(?:.*\.lock|DS_Store)$/;
 
-/** The folders in a folder that may be a group without a document, because it holds no files; undefined for any other. */
+/** The folders in a folder that may be a group without a document, because it holds no files, or only `passing` ones; undefined for any other. */
 export async function foldersOnly(
   store: ReadableStore,
   folder: string,
   signal: AbortSignal | undefined,
+  passing: RegExp = PASSING,
 ): Promise<string[] | undefined> {
   const names: string[] = [];
+  let seen = 0;
   try {
     for await (const { kind, name } of store.list(folder, { signal })) {
       if (kind === "folder") names.push(name);
-      else if (!PASSING.test(name)) return undefined;
-      if (names.length > MOST_ENTRIES_SEEN) return undefined;
+      else if (!passing.test(name)) return undefined;
+      if (seen++ >= MOST_ENTRIES_SEEN) return undefined;
     }
   } catch {
     return undefined; // a folder that cannot be listed is left alone

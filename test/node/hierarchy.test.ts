@@ -2,7 +2,7 @@
  * What is converted into a Zarr group becomes a member of it: groups in between are created, and the metadata of
  * those above list it.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/format/types.ts";
@@ -106,4 +106,29 @@ test("a destination inside an array is refused, and so are an array's metadata",
   await expect(consolidate(root)).rejects.toMatchObject({ code: "UNSUPPORTED" });
   mkdirSync(join(root, "..", "empty"));
   await expect(consolidate(join(root, "..", "empty"))).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("arrays in folders without a zarr.json are found, also beside files for people", async () => {
+  const folder = temporaryFolder();
+  const root = join(folder, "all.zarr");
+  await convert(array, join(folder, "x.zarr"));
+  for (const place of ["plain/deep/x", "v2/x", "chunks/x"])
+    cpSync(join(folder, "x.zarr"), join(root, place), { recursive: true });
+  writeFileSync(join(root, "zarr.json"), '{"zarr_format":3,"node_type":"group"}');
+  writeFileSync(join(root, "plain/README.md"), "about x");
+  writeFileSync(join(root, "plain/deep/notes"), "about x");
+  // What another format marks as its own is not searched for groups.
+  writeFileSync(join(root, "v2/.zgroup"), '{"zarr_format":2}');
+  writeFileSync(join(root, "chunks/0.0"), "");
+  const { code, out } = await runCli(["ls", root, "--json"]);
+  const paths = (JSON.parse(out) as { readonly path: string }[]).map(({ path }) => path.slice(root.length));
+  expect([code, paths]).toEqual([0, ["", "/plain", "/plain/deep", "/plain/deep/x"]]);
+  const verified = await runCli(["verify", root]);
+  expect([verified.code, verified.out]).toEqual([1, expect.stringMatching(/^ok +\S+plain\/deep\/x /m)]);
+  expect(verified.out).toContain("plain has no zarr.json, and 1 more");
+  const { notes } = await convert(root, join(folder, "copy.zarr"));
+  expect(Object.keys(listed(join(folder, "copy.zarr")))).toEqual(["plain", "plain/deep", "plain/deep/x"]);
+  expect(notes).toEqual([]);
+  expect((await runCli(["consolidate", root])).code).toBe(0);
+  expect(Object.keys(listed(root))).toEqual(["plain", "plain/deep", "plain/deep/x"]);
 });

@@ -9,7 +9,7 @@ import { parseDType } from "../../format/dtype.ts";
 import { isObject, parseJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue, ZarrDialect } from "../../format/types.ts";
-import { foldersOnly, joinKey } from "../../store/key.ts";
+import { BESIDE, foldersOnly, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { stagesOf } from "../codecs/chain.ts";
 import { DOCUMENT } from "../document/make-v3.ts";
@@ -190,13 +190,13 @@ async function openMember(
   }
 }
 
-/** True for a folder that holds no document and no other file, but nodes: zarrita makes no groups above an array. */
+/** True for a folder that holds no document, but nodes: zarrita makes no groups above an array. */
 export async function isBareGroup(
   store: ReadableStore,
   folder: string,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  for (const name of (await foldersOnly(store, folder, signal)) ?? [])
+  for (const name of (await foldersOnly(store, folder, signal, BESIDE)) ?? [])
     if (await isNode(store, joinKey(folder, name), signal)) return true;
   return false;
 }
