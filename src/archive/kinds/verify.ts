@@ -4,8 +4,8 @@
  */
 
 import { defined } from "../../bytes/arrays.ts";
-import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
-import { typesizeFor } from "../../codec/header.ts";
+import { CRC32C_OF_SUMMED, crc32c, DIGEST_LENGTHS } from "../../bytes/checksum.ts";
+import { HEADER_LENGTH, typesizeFor } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
@@ -16,6 +16,8 @@ import type { ArrayArchive, Finding, Identity, LongOptions, VerifyReport } from 
 import { whileUnchanged } from "./unchanged.ts";
 
 const PLACES = 1024;
+/** Most bytes that are read after the last chunk of an object. */
+const MOST_REST = 16 << 20;
 
 export interface VerifyContext {
   readonly sequence: ChunkSequence;
@@ -53,6 +55,7 @@ async function checkSequence(context: VerifyContext, options: LongOptions): Prom
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   const unreached = await verifyChunks(tally, context, options.signal);
   if (unreached > 0) return { ...tally.report(), unreached };
+  await tally.guard(() => tally.checkEnds(options.signal));
   await tally.guard(async () => {
     for (const name of await listLeftovers(sequence, options.signal))
       tally.warn(
@@ -162,6 +165,8 @@ class Tally {
   readonly #options: LongOptions;
   readonly #findings: Finding[] = [];
   readonly #typesizes = new Set<number>();
+  /** Chunks after which an object has more bytes, and where they end. */
+  readonly #ends: (readonly [PlacedChunk, number])[] = [];
   #chunks = 0;
   #nbytes = 0;
   #cbytes = 0;
@@ -178,15 +183,24 @@ class Tally {
     // A superchunk of version 4 has room for longer chunks.
     const isAlone = place.prologue > 0 || (place.endsObject === true && place.header?.version !== 4);
     if (isAlone && chunk.trailing > 0)
-      this.warn("TRAILING", `${chunk.trailing} or more bytes follow the chunk; they are ignored`, {
-        path: this.#describe(place),
-        chunk: place.index,
-      });
+      this.#ends.push([place, place.offset + chunk.ctbytes + DIGEST_LENGTHS[place.checksum]]);
     this.#chunks++;
     this.#nbytes += chunk.bytes.length;
     this.#cbytes += chunk.ctbytes;
     if (DIGEST_LENGTHS[place.checksum] > 0) this.#digests++;
     this.#options.onProgress?.({ done: this.#nbytes, total: this.#context.sequence.nbytes });
+  }
+
+  /** Warns of bytes after the last chunk of an object, unless they make it a shard as well. */
+  async checkEnds(signal: AbortSignal | undefined): Promise<void> {
+    const { store } = this.#context.sequence;
+    for (const [place, end] of this.#ends) {
+      const rest = await store.getRange(place.key, { offset: end, length: MOST_REST }, { signal });
+      if (rest === undefined || rest.length === 0 || (await endsShard(rest))) continue;
+      const count = rest.length < MOST_REST ? rest.length : `${MOST_REST} or more`;
+      const where = { path: this.#describe(place), chunk: place.index };
+      this.warn("TRAILING", `${count} bytes follow the chunk; they are ignored`, where);
+    }
   }
 
   #checkTypesize({ place, typesize }: DecodedChunk): void {
@@ -245,6 +259,15 @@ class Tally {
       ...(this.#context.unreadable === undefined ? {} : { unchecked: this.#context.unreadable }),
     };
   }
+}
+
+/** True for the index of a shard, with its checksum, or a padded copy of the short last chunk and the index. */
+async function endsShard(rest: Uint8Array): Promise<boolean> {
+  const copied =
+    rest.length < HEADER_LENGTH ? 0 : new DataView(rest.buffer, rest.byteOffset).getUint32(12, true);
+  for (const index of [rest, rest.subarray(copied)])
+    if (index.length % 16 === 4 && (await crc32c(index)) === CRC32C_OF_SUMMED) return true;
+  return false;
 }
 
 /** Verifies parts (columns) one after the other. Progress covers all of their `nbytes`. */
