@@ -260,11 +260,13 @@ function scanOf(
       { path: archive.store.describe(archive.path) },
     );
   const { names, faceOf } = columnFaces(archive);
-  const filter: Record<string, FilterCondition[]> = {};
+  const conditions = new Map<string, FilterCondition[]>();
   for (const each of where) {
-    const conditions = filter[each.column] ?? [];
-    filter[each.column] = [...conditions, conditionOf(each, faceOf(each.column).dtype)];
+    const condition = conditionOf(each, faceOf(each.column).dtype);
+    conditions.set(each.column, [...(conditions.get(each.column) ?? []), condition]);
   }
+  // Not assigned by name: a column may be called __proto__.
+  const filter = Object.fromEntries(conditions);
   const onPlan = ({ damage }: ScanPlan): void => {
     if (damage !== undefined) context.message(`the index is not used: ${damage.message}`);
   };

@@ -84,10 +84,12 @@ export function parseWhere(text: string): Where {
   };
   const endAt = (i: number): void => {
     const token = rest[i];
-    if (token !== undefined)
-      throw new InvalidArgumentError(
-        `unexpected ${JSON.stringify(token.text)} after the condition; give each condition its own --where`,
-      );
+    if (token === undefined) return;
+    const advice =
+      wordAt(i) === "or"
+        ? "all conditions must match: for one of several values, there is in (A, B), and for more SQL"
+        : "give each condition its own --where";
+    throw new InvalidArgumentError(`unexpected ${JSON.stringify(token.text)} after the condition; ${advice}`);
   };
   const comparison = rest[0]?.isSign === true ? COMPARISONS[rest[0].text] : undefined;
   if (comparison !== undefined) {
@@ -119,7 +121,7 @@ function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) =>
   const isSign = (i: number, sign: string): boolean => tokens[i]?.isSign === true && tokens[i].text === sign;
   const last = tokens.length - 1;
   if (!isSign(first, "(") || !isSign(last, ")") || last < first + 2)
-    throw new InvalidArgumentError(`the values of a list need parentheses; ${EXPECTED}`);
+    throw new InvalidArgumentError(`after "in" come values in parentheses; ${EXPECTED}`);
   const values: Literal[] = [];
   for (let at = first + 1; at < last; at += 2) {
     values.push(valueAt(at));
@@ -182,6 +184,7 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
       if (/^(?:true|false)$/i.test(text)) return text.toLowerCase() === "true";
       throw badValue(condition, text, "true or false", "booleans");
     case "datetime":
+      if (/^nat$/i.test(text)) throw badValue(condition, text, "a date", "dates");
       return !isQuoted && /^[+-]?\d{7,}$/.test(text) ? BigInt(text) : text;
     default:
   }

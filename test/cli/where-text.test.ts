@@ -64,6 +64,7 @@ describe("a condition", () => {
     ["close > >", /is not a value/],
     ["close > 5 6", /unexpected "6" after the condition/],
     ["close > 5 and day < 3", /its own --where/],
+    ["close > 5 or day < 3", /all conditions must match.*in \(A, B\)/],
     ["close in 5", /parentheses/],
     ["close in ()", /parentheses/],
     ["close in (5,)", /after the last comma/],

@@ -366,3 +366,14 @@ it.each([
   writeFileSync(at("table/__attrs__"), "{}");
   expect(await runCli(["cat", at("table"), "--format", format])).toMatchObject({ code: 0, out: expected });
 });
+
+it.each(["__proto__", "constructor", "toString"])(
+  "a condition of a column called %s finds its rows",
+  async (name) => {
+    await create(at("odd"), { dtype: [[name, "<i4"]], data: [[1], [2], [3]] } as never).then((array) =>
+      array.close(),
+    );
+    const argv = ["cat", at("odd"), "--where", `${name} > 1`, "--where", `${name} < 3`, "--format", "csv"];
+    expect(await runCli(argv)).toMatchObject({ code: 0, out: `${name}\n2\n` });
+  },
+);
