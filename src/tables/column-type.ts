@@ -5,7 +5,7 @@
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
-import { isObject, parseJson } from "../format/json.ts";
+import { isObject, jsonOrText, parseJson } from "../format/json.ts";
 import type { DType, Field, JsonInput, JsonObject, TimeUnit } from "../format/types.ts";
 import { UnicodeStringArray } from "../values/values.ts";
 
@@ -217,9 +217,9 @@ export function describedIn(
         dtype: parseDType(each["dtype"] ?? null, path),
         shape: each["shape"].slice(1).map(Number),
       });
-  const attrs: Record<string, JsonInput> = {};
-  for (const [name, value] of metadata)
-    if (!OWN_KEYS.includes(name)) attrs[name] = parseJson(value, path, { floats: "typed" });
+  // Another program may have added any text.
+  const own = [...metadata].filter(([name]) => !OWN_KEYS.includes(name));
+  const attrs = Object.fromEntries(own.map(([name, value]) => [name, jsonOrText(value, path)]));
   return { columns: found, attrs };
 }
 

@@ -15,6 +15,7 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, test } from "vitest";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
+import { JsonFloat } from "../../src/format/json-float.ts";
 import { create, edit, open, openArray, openTableFile } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openParquetTable } from "../../src/tables/parquet.ts";
@@ -716,6 +717,28 @@ test.each(["nested.parquet", "nested.feather"])(
   },
 );
 
+test("metadata that another program added to a file of this library are attributes, also if they are not JSON", async () => {
+  const folder = temporaryFolder();
+  const file = join(folder, "t.parquet");
+  const own = { key: "superchunk", value: '{"columns":[]}' };
+  const added = [
+    ["version", "3.5.1"],
+    ["", "{"],
+    ["__proto__", "7"],
+  ];
+  const buffer = parquetWriteBuffer({
+    columnData: [{ name: "a", data: new Int32Array(3) }],
+    kvMetadata: [own, ...added.map(([key = "", value = ""]) => ({ key, value }))],
+  });
+  writeFileSync(file, new Uint8Array(buffer));
+  const { attrs } = await openTableFile(file);
+  expect(Object.entries(attrs)).toEqual([
+    ["version", "3.5.1"],
+    ["", "{"],
+    ["__proto__", 7],
+  ]);
+});
+
 test.each(["parquet", "arrow"])(
   "structs, complex numbers, big-endian values and attributes come back from a .%s file of this library",
   async (format) => {
@@ -728,7 +751,16 @@ test.each(["parquet", "arrow"])(
     const fields =
       '["p",[["x",">i4"],["t","<M8[us]"],["s","|S4"],["z","<c8"],["in",[["u","<U2"],["l","<f2",[2]]]]]],["c",">c16"],["far","<M8[ps]"]';
     expect(
-      await runCli(["create", from, "--dtype", `[${fields}]`, "--attr", 'note={"a":[1.5,"é"]}']),
+      await runCli([
+        "create",
+        from,
+        "--dtype",
+        `[${fields}]`,
+        "--attr",
+        'note={"a":[1.5,"é"]}',
+        "--attr",
+        "whole=1.0",
+      ]),
     ).toMatchObject({ code: 0 });
     const array = await edit(from);
     await array.append([
@@ -741,6 +773,7 @@ test.each(["parquet", "arrow"])(
     const [before, after] = [await openArray(from), await openArray(back)];
     expect(formatDType(after.dtype)).toEqual(formatDType(before.dtype));
     expect(after.attrs).toEqual({ ...before.attrs, more: 1 });
+    expect(JsonFloat.memberOf(after.attrs, "whole")).toEqual(new JsonFloat(1));
     await Promise.all([before.close(), after.close()]);
     const [one, two] = await Promise.all(
       [from, back].map((path) => runCli(["cat", path, "--format", "json"])),

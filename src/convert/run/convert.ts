@@ -188,7 +188,8 @@ export async function* planConversion(
     }
     try {
       const run = await planSource(item, placeAt(destination, node, items.length), target, own);
-      yield* splitPlan(where, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
+      const noted = { ...where, notes: [...notes, ...run.notes] };
+      yield* splitPlan(noted, (await run.detailed?.()) ?? run.plan, isTree ? run.failed : []);
     } catch (error) {
       if (!isTree) throw error;
       yield { ...where, ...failureOf(error, path) };

@@ -6,6 +6,7 @@ import { isText, leafValues } from "../../parquet/values.ts";
 import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
 import {
   metadataOf,
+  notesOnTable,
   notTextNote,
   pandasMetadata,
   type SchemaColumn,
@@ -24,6 +25,7 @@ export const ARROW: ColumnFormat = {
   ending: ".arrow",
   holdsTables: true,
   settings: typeSettings,
+  notes: notesOnTable,
   whyRefused: whyNoTable,
   whyRecoded: () => undefined,
   describe: (column, piece, options) => ({ notes: tableColumn(column, piece, options).schema.notes }),

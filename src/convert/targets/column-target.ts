@@ -91,6 +91,8 @@ export interface ColumnFormat {
     readonly reason?: string;
     readonly notes?: readonly string[];
   };
+  /** What the user should know before a piece is written. */
+  notes?(piece: Piece): readonly string[];
   /** Treatment of each run of a column's chunks, by their headers; undefined if `describe` says all. */
   describeRuns?(
     column: Column,
@@ -163,7 +165,10 @@ async function planPieces(
     arrays: pieces.map((piece) => pieceRun(format, piece, countNew(piece.columns, counted), options)),
     refusal: refused.find((error) => error !== undefined),
     failed: [],
-    notes: warningsOf(source, options.columns),
+    notes: [
+      ...warningsOf(source, options.columns),
+      ...new Set(pieces.flatMap((piece) => format.notes?.(piece) ?? [])),
+    ],
     skipsFailed: false,
     fingerprint: async () => ({ path, arrays: arrays.map(({ shape, nbytes }) => [shape ?? [], nbytes]) }),
     claim: (store) => claim(format, pieces, key, store, options),

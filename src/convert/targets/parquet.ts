@@ -26,6 +26,7 @@ import { PARTS, partitionsOf, rowPartsOf } from "./partitions.ts";
 import {
   metadataOf,
   notesOn,
+  notesOnTable,
   notTextNote,
   pandasMetadata,
   tableColumn,
@@ -50,6 +51,7 @@ export const PARQUET: ColumnFormat = {
     const own = { statistics, compatible, ...defined({ rowGroupRows, partition }), ...sized };
     return { ...own, ...typeSettings(options) };
   },
+  notes: notesOnTable,
   whyRefused: whyNoTable,
   whyRecoded: () => undefined,
   async arrange(piece, options) {

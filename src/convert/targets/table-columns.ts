@@ -7,12 +7,14 @@ import { at, elementsOf, stepsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
+import { JsonFloat } from "../../format/json-float.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { PRODUCER_VERSION } from "../../parquet/file.ts";
 import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
 import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
+import { notesOnAttributes } from "../sources/source-array.ts";
 import { findMinuteBars, PRICES } from "../sources/zipline.ts";
 import type { Piece } from "./column-target.ts";
 
@@ -21,6 +23,10 @@ const DAILY_SCALE = 1000;
 
 /** Column name for an array, which has none. */
 const ONLY_COLUMN = "value";
+
+/** Why prices stay as they are, although another type was asked for. */
+const NOT_BARS =
+  "its numbers stay as they are, because the table lacks the attributes of zipline's daily bars; with the option zipline they become prices";
 
 /** A column, its type, and the bytes of a row. */
 export interface SchemaColumn {
@@ -43,11 +49,14 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   const [, ...rowShape] = column.shape;
   const scale = priceScale(piece, options);
   const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
-  const { strings, compatible } = options.parquet ?? {};
+  const { strings, compatible, prices = "raw", zipline } = options.parquet ?? {};
   const widensHalves = compatible && options.to !== "arrow";
   const types = { strings, as, widensHalves, isRow: column.name === "" };
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
-  return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
+  const isMissed =
+    scale === undefined && zipline !== false && prices !== "raw" && PRICES.includes(column.name);
+  const notes = isMissed ? [...schema.notes, `column "${column.name}": ${NOT_BARS}`] : schema.notes;
+  return { column, schema: { ...schema, notes }, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }
 
 /** Notes on what the types of columns in Parquet, or their names, do not show. */
@@ -69,6 +78,15 @@ export function notesOn({ notes, nodes, leaves }: ColumnSchema, { columns }: Pie
 
 export function notTextNote({ path }: Leaf): string {
   return `column "${path[0]}": its strings are not all UTF-8, so it becomes a column of bytes`;
+}
+
+/** Notes on attributes that change. */
+export function notesOnTable(piece: Piece): readonly string[] {
+  return notesOnAttributes(attrsOf(piece));
+}
+
+function attrsOf({ columns, table }: Piece): JsonObject {
+  return table?.attrs ?? columns[0]?.attrs ?? {};
 }
 
 /** A file without columns has no rows, and DuckDB does not open it. */
@@ -190,8 +208,11 @@ function pandasType(
 /** Attributes, and what the types do not express. */
 export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
   const { columns, table } = piece;
-  const attrs = Object.entries(table?.attrs ?? columns[0]?.attrs ?? {});
-  const metadata = new Map(attrs.map(([name, value]) => [name, stringifyJson(value)]));
+  const attrs = attrsOf(piece);
+  const texts = Object.keys(attrs).map(
+    (name) => [name, stringifyJson(JsonFloat.memberOf(attrs, name))] as const,
+  );
+  const metadata = new Map(texts);
   const described = columns.flatMap(columnsOf).map(({ name, dtype, shape, attrs: own, fillValue }) => ({
     name: name || ONLY_COLUMN,
     dtype: formatDType(dtype),

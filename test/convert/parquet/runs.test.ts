@@ -222,6 +222,20 @@ test.each([
   expect([notes.sort(), [...done.notes].sort()]).toEqual([expected, expected]);
 });
 
+test.each(["parquet", "arrow"] as const)("what %s does not keep is noted, also in a dry run", async (to) => {
+  const folder = temporaryFolder();
+  const from = join(folder, "t.bcolz");
+  const dtype = '[["close","<u4"]]';
+  const make = ["create", from, "--as=ctable", "--dtype", dtype, "--shape", "3", "--attr", "scale=NaN"];
+  expect((await runCli(make)).code).toBe(0);
+  const into = ["convert", from, join(folder, `t.${to}`), "--prices", "decimal"];
+  const [planned, done] = [await runCli([...into, "--dry-run"]), await runCli(into)];
+  for (const text of [planned.out, done.err]) {
+    expect(text).toContain('the attribute "scale" holds NaN');
+    expect(text).toContain('column "close": its numbers stay as they are');
+  }
+});
+
 test.each(["parquet", "arrow"] as const)("a table without columns is refused by %s", async (to) => {
   const store = new MemoryStore();
   await store.put("t/__rootdirs__", new TextEncoder().encode('{"names": []}'));
