@@ -45,6 +45,8 @@ export interface ColumnInputs {
   readonly data: Readonly<Record<string, AsyncIterable<Uint8Array>>>;
   /** Rows of all columns. Throws `BAD_ARGUMENT` if they differ. */
   rows(): number;
+  /** Reads the values of a table file, which may not fit the columns, and no others. Throws `BAD_ARGUMENT`. */
+  check(): Promise<void>;
   /** See {@link Input}. */
   carry(target: CarryTarget): Promise<StreamCarrier | undefined>;
   /** Clears the progress bar. */
@@ -90,9 +92,17 @@ export async function columnInputs(
   return {
     data: Object.fromEntries(found.map((each) => [each.name, bytesOf(each, onBytes)])),
     rows: () => commonRows(found),
+    async check() {
+      if (opened !== undefined) for (const each of found) await readThrough(bytesOf(each, onBytes));
+    },
     carry: async (target) => opened?.carry?.(target),
     finish: bar.finish,
   };
+}
+
+/** Reads all pieces, for the errors. */
+export async function readThrough(pieces: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of pieces);
 }
 
 function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, unknown>): void {

@@ -10,7 +10,7 @@ import {
 } from "../../src/index.ts";
 import { open, type PublishPolicy, type StreamCarrier } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags, lengthOf } from "../actions/append-file.ts";
-import { checkRows, columnInputs, rowBytesOf } from "../actions/append-rows.ts";
+import { checkRows, columnInputs, readThrough, rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
@@ -183,7 +183,11 @@ async function appendToArray(
       yield piece;
     }
   };
-  if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
+  if (flags.dryRun === true) {
+    // Values of a table may not fit.
+    if (table !== undefined) await readThrough(source);
+    rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
+  }
   // The Zarr view shows flushed rows; flushes happen often enough by themselves.
   else
     rows = await withRoot(
@@ -197,7 +201,7 @@ async function appendToArray(
       context,
       async (array) => {
         if (rowBytes > 0) await array.append(counted(), { publish });
-        else for await (const _ of source);
+        else await readThrough(source);
         if (empty > 0) await array.resize(array.length + empty);
         await array.flush();
         return array.length;
@@ -225,6 +229,7 @@ async function appendToColumns(
     const isEven = lengths.size === 1 && chunkLength !== undefined;
     const carrier = isEven ? await sources.carry({ chunkLength, length: table.length }) : undefined;
     const encoding = carrier === undefined ? {} : { encoder: carrier.encoder };
+    if (flags.dryRun === true) await sources.check();
     const rows =
       flags.dryRun === true
         ? table.length + sources.rows()

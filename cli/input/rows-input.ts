@@ -123,9 +123,9 @@ export async function openRawRows(name: string, context: Context): Promise<Input
 
 /** The error for raw bytes whose dtype was not typed. */
 export function noDType({ name }: Input): Error {
-  return wrongUse("dtype", "raw bytes need --dtype; the name of a .npy file must end in .npy", {
-    path: name,
-  });
+  const known =
+    "a .npy file, and a table (.parquet, .arrow, .feather, .csv), is known by the end of its name";
+  return wrongUse("dtype", `raw bytes need --dtype; ${known}`, { path: name });
 }
 
 const GIVEN_DTYPE = "which says its dtype itself, but --dtype is for raw bytes; leave --dtype out";

@@ -89,6 +89,31 @@ describe("append", () => {
     expect([uneven.code, uneven.err]).toEqual([2, expect.stringContaining('"id" 4 rows, "name" 5')]);
   });
 
+  it.each([
+    ["a table", "--as=ctable", "t.csv"],
+    ["an array with columns", "--as=superchunk", "t.csv"],
+    ["an array of structs", "--no-columns", "t.csv"],
+  ])("--dry-run to %s (%s) refuses a value that does not fit, as the append does", async (_, kind, file) => {
+    expect(
+      (await runCli(["create", at("t"), kind, "--dtype", '[["a","<i2"],["s","<U1"]]', "--shape", "1"])).code,
+    ).toBe(0);
+    writeFileSync(at(file), "s,a\nx,1\nlong,2\n");
+    const [dry, real] = [
+      await runCli(["append", at("t"), at(file), "--dry-run"]),
+      await runCli(["append", at("t"), at(file)]),
+    ];
+    expect([dry.code, dry.err]).toEqual([2, expect.stringContaining('line 3, column "s": the value "long"')]);
+    expect([real.code, real.err]).toEqual([
+      2,
+      expect.stringContaining('line 3, column "s": the value "long"'),
+    ]);
+    writeFileSync(at(file), "s,a\nx,1\n");
+    expect(await json(["append", at("t"), at(file), "--dry-run"])).toMatchObject({
+      rowsAppended: 1,
+      rows: 2,
+    });
+  });
+
   it.each([[[]], [["--in-place"]]])("reports what is copied in a Bloscpack file %j", async (how) => {
     const argv = ["append", at("text.blp"), at("text"), ...how];
     const bytes = readFileSync(at("text.blp"));
