@@ -12,8 +12,10 @@ const source = join(root, "src", "page");
 
 /** The markup, including its styles. */
 export async function pageHtml() {
-  const styles = [join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), join(source, "style.css")];
-  const { code } = await transform(styles.map((file) => readFileSync(file, "utf8")).join("\n"), {
+  // The page's plots have its own font, and no titles.
+  const plots = readFileSync(join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), "utf8");
+  const styles = plots.replace(/font-family:[^;]*;|\.u-(?:title|inline:not)[^}]*\}/g, "");
+  const { code } = await transform(`${styles}\n${readFileSync(join(source, "style.css"), "utf8")}`, {
     loader: "css",
     minify: true,
     target: "es2022",

@@ -48,6 +48,11 @@ export const NAMED: readonly (readonly [number, number, number])[] = [
   [150, 140, 50],
 ];
 
+/** The colour of the name with a number. */
+export function nameColour(i: number): string {
+  return cssOf(NAMED[i % NAMED.length] as (typeof NAMED)[number]);
+}
+
 export function cssOf([red, green, blue]: readonly [number, number, number]): string {
   return `rgb(${red} ${green} ${blue})`;
 }

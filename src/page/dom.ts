@@ -35,7 +35,7 @@ export function select(
   return element;
 }
 
-export function fact(value: string, what: string): HTMLElement {
+export function fact(value: string, what = ""): HTMLElement {
   return h("span", {}, h("b", {}, value), ` ${what}`);
 }
 

@@ -213,7 +213,12 @@ class Page {
     const body = chosen?.view(shown) ?? h("div");
     body.setAttribute("role", "tabpanel");
     body.setAttribute("aria-label", chosen?.label ?? "");
-    this.#main.replaceChildren(title(state), facts, this.#tabs(views, chosen?.id ?? ""), body);
+    this.#main.replaceChildren(
+      title({ ...state, column: column?.name ?? "" }),
+      facts,
+      this.#tabs(views, chosen?.id ?? ""),
+      body,
+    );
     if (node.kind === "group") this.#tree.rest();
     else void this.#addSummary(facts, node, column, signal).then(() => this.#tree.rest());
   }
@@ -259,7 +264,7 @@ class Page {
       if (stored !== undefined && (column?.name ?? "") === "") {
         line.append(fact(formatBytes(stored), "stored"));
         const gain = formatGain(node.nbytes, stored);
-        if (gain !== "") line.append(fact(gain, ""));
+        if (gain !== "") line.append(fact(gain));
       }
       if (codec !== "") line.append(fact(codec, "codec"));
       if (checksum !== undefined) line.append(fact(checksum, "checksums"));
@@ -315,22 +320,17 @@ function startWorker(): Engine {
 }
 
 function title({ archive, column }: State): HTMLElement {
-  return column === ""
-    ? h("h1", {}, archive === "" ? "Archives" : archive)
-    : h("h1", {}, h("span", { class: "of" }, `${archive} / `), column);
+  const of = column !== "" && h("span", { class: "of" }, `${archive} / `);
+  return h("h1", {}, of, column || archive || "Archives");
 }
 
 function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {
   const facts = [h("span", {}, node.dialect)];
-  if (column !== undefined && node.kind !== "bytes")
-    facts.push(fact(column.typeName, ""), fact(sizeOf(column), ""));
+  if (column !== undefined && node.kind !== "bytes") facts.push(fact(column.typeName), fact(sizeOf(column)));
   else if (isTable(node))
-    facts.push(
-      fact(formatPlural(node.length, "row"), ""),
-      fact(formatPlural(node.columns.length, "column"), ""),
-    );
+    facts.push(fact(formatPlural(node.length, "row")), fact(formatPlural(node.columns.length, "column")));
   if (node.kind !== "group") facts.push(fact(formatBytes(column?.nbytes ?? node.nbytes), "of values"));
-  if (column !== undefined) facts.push(fact(formatPlural(column.nchunks, "chunk"), ""));
+  if (column !== undefined) facts.push(fact(formatPlural(column.nchunks, "chunk")));
   return facts;
 }
 

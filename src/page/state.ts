@@ -43,10 +43,10 @@ export class Now {
     this.#listeners.push(listener);
   }
 
-  /** Goes to another state, with a step in the browser's history. */
+  /** Goes to another state, with a step in the browser's history, except from the page that shows nothing yet. */
   go(state: State): void {
     if (writeState(state) === writeState(this.#state)) return;
-    history.pushState(undefined, "", writeState(state));
+    history[this.#state.archive === "" ? "replaceState" : "pushState"](undefined, "", writeState(state));
     this.#take(state);
   }
 

@@ -170,8 +170,9 @@ export class Tree {
       if (chosen !== null) this.#seen = archive;
     }
     if (focused != null)
-      for (const link of this.#list.querySelectorAll("a"))
-        if (link.getAttribute("href") === focused) link.focus({ preventScroll: true });
+      this.#list
+        .querySelector<HTMLElement>(`[href="${CSS.escape(focused)}"]`)
+        ?.focus({ preventScroll: true });
   }
 
   #showMore(): void {

@@ -94,3 +94,28 @@ export async function checkPrinted(browser: Browser, url: string, outcome: Outco
   outcome.expect("troubles", troubles, []);
   await page.close();
 }
+
+/** The first archive is no step to go back over; another column keeps the focus; a column that is missing is not named. */
+export async function checkSteps(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto("about:blank");
+  await page.goto(url);
+  await page.waitForSelector(".tabs", PATIENCE);
+  outcome.expect("the address names what is shown", page.url().includes("#archive="), true);
+  await page.goBack();
+  outcome.expect("one step back leaves the page", page.url(), "about:blank");
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=chunks`);
+  await page.waitForSelector("[data-checked]", PATIENCE);
+  await page.focus("label:has-text('Column') select");
+  await page.keyboard.press("ArrowDown");
+  await page.waitForSelector("h1:has-text('volume')", PATIENCE);
+  await page.waitForSelector("label:has-text('Column') select:focus", PATIENCE);
+  await page.goto(`${url}#archive=daily.bcolz&column=nothing&view=values`);
+  await page.waitForSelector("h1:text-is('daily.bcolz')", PATIENCE);
+  // 1280 pixels at 400 %.
+  await page.setViewportSize({ width: 320, height: 256 });
+  const wide = await page.$eval("header", (each) => each.scrollWidth - each.clientWidth);
+  outcome.expect("pixels of the header that are out of sight", wide, 0);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}

@@ -10,7 +10,7 @@ import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
-import { checkCut, checkOpaque, checkPrinted, checkUnlisted } from "./page-opaque.ts";
+import { checkCut, checkOpaque, checkPrinted, checkSteps, checkUnlisted } from "./page-opaque.ts";
 import {
   checkChunkValues,
   checkCrowdedPlot,
@@ -126,6 +126,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("what has no numbers", () => checkOpaque(browser, served.url, outcome));
       await outcome.attempt("what is not listed", () => checkUnlisted(browser, served.url, outcome));
       await outcome.attempt("on paper", () => checkPrinted(browser, served.url, outcome));
+      await outcome.attempt("steps", () => checkSteps(browser, served.url, outcome));
       await outcome.attempt("what is cut off", () => checkCut(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));

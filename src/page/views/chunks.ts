@@ -1,7 +1,7 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
 import type { VerifyReport } from "../../archive/kinds/types.ts";
 import { formatBytes } from "../../bytes/arrays.ts";
-import { cssOf, NAMED } from "../colours.ts";
+import { nameColour } from "../colours.ts";
 import { h, select } from "../dom.ts";
 import { type ChunkDetail, MADE, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
@@ -283,7 +283,7 @@ class ChunkView {
     const { words, codecs, files, leastRatio, mostRatio, leastBytes, mostBytes } = this.#data;
     const { oldest, newest } = this.#data;
     const named = (of: ReadonlySet<number>): HTMLElement[] => [
-      ...[...of].slice(0, 5).map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]))),
+      ...[...of].slice(0, 5).map((i) => chip(words[i] ?? "", nameColour(i))),
       ...(of.size > 5 ? [h("span", {}, `and ${formatCount(of.size - 5)} more`)] : []),
     ];
     const made: Readonly<Record<Colouring, () => HTMLElement[]>> = {
@@ -409,7 +409,7 @@ class ChunkView {
     const { background, signal } = this.#shown;
     const line = h("progress", { max: 1, value: 0, "aria-label": "Checked" });
     const text = h("span", {}, "Checking…");
-    this.#health.replaceChildren(h("p", { class: "note check" }, line, " ", text));
+    this.#health.replaceChildren(h("p", { class: "note" }, line, " ", text));
     let marked = 0;
     let bytes = 0;
     const mark = (until: number): void => {

@@ -1,6 +1,6 @@
 /** Parts of plots: candles, and the plot as a drawing for other programs. */
 import type UPlot from "uplot";
-import { cssOf, NAMED } from "../colours.ts";
+import { nameColour } from "../colours.ts";
 import type { PlotData } from "../engine/protocol.ts";
 import { dateText, formatNumber } from "../text.ts";
 
@@ -74,13 +74,12 @@ export function svgOf(
   const py = (value: number): string => (LOW - ((value - low) / (high - low || 1)) * (LOW - top)).toFixed(1);
   const points = (values: Float64Array): string[] =>
     [...values].flatMap((value, i) => (Number.isNaN(value) ? [] : [`${px(x[i] as number)},${py(value)}`]));
-  const colourOf = (i: number): string => cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
   const shapes = isCandles
     ? candleShapes(series, px, py, x)
     : series.map(({ min, max, first: exact }, i) =>
         isExact
-          ? `<polyline fill="none" stroke="${colourOf(i)}" points="${points(exact).join(" ")}"/>`
-          : `<polygon fill="${colourOf(i)}" fill-opacity="0.5" stroke="${colourOf(i)}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`,
+          ? `<polyline fill="none" stroke="${nameColour(i)}" points="${points(exact).join(" ")}"/>`
+          : `<polygon fill="${nameColour(i)}" fill-opacity="0.5" stroke="${nameColour(i)}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`,
       );
   const text = (at: string, y: number | string, words: string, more = ""): string =>
     `<text x="${at}" y="${y}"${more}>${escapeText(words)}</text>`;
@@ -98,7 +97,7 @@ export function svgOf(
   let at = left;
   const legend = series.map(({ name }, i) => {
     const words = name === "" ? "value" : name;
-    const label = text(String(at), 18, words, isCandles ? "" : ` fill="${colourOf(i)}"`);
+    const label = text(String(at), 18, words, isCandles ? "" : ` fill="${nameColour(i)}"`);
     at += 20 + LETTER * words.length;
     return label;
   });

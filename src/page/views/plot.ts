@@ -1,6 +1,6 @@
 /** The view of numbers as lines: columns against rows or time, with the least and greatest value of each run of rows; or as candles. */
 import UPlot from "uplot";
-import { cssOf, NAMED } from "../colours.ts";
+import { nameColour } from "../colours.ts";
 import { h, saveBlob, select } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { dateText, formatCount, formatNumber } from "../text.ts";
@@ -233,27 +233,27 @@ class PlotView {
     const [soft, line, good, bad] = ["--soft", "--line", "--good", "--bad"].map((name) =>
       style.getPropertyValue(name),
     );
-    const axis = {
-      stroke: soft ?? "",
-      grid: { stroke: line ?? "", width: 1 },
-      ticks: { stroke: line ?? "", width: 1 },
-    };
+    const grid = { stroke: line ?? "", width: 1 };
+    const axis = { stroke: soft ?? "", grid, ticks: grid };
     const areDates = this.#areDates(data);
     // Enough digits to tell the values in sight apart, however close they are.
     let digits = 6;
     const text = areDates ? dateText : (value: number): string => formatNumber(value, digits);
-    const format = (_: UPlot, value: number | null): string => (value === null ? "–" : text(value));
-    const number = (_: UPlot, value: number | null): string => (value === null ? "–" : formatNumber(value));
+    const shownAs =
+      (write: (value: number) => string) =>
+      (_: UPlot, value: number | null): string =>
+        value === null ? "–" : write(value);
     const isPair = !data.isExact && !this.#isCandles;
     const series: UPlot.Series[] = data.series.flatMap(({ name }, i): UPlot.Series[] => {
-      const stroke = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
+      const stroke = nameColour(i);
       const label = name === "" ? "value" : name;
-      if (this.#isCandles) return [{ label, stroke: "transparent", points: { show: false }, value: format }];
+      if (this.#isCandles)
+        return [{ label, stroke: "transparent", points: { show: false }, value: shownAs(text) }];
       const one = {
         stroke,
         width: 1.25,
         points: { show: data.isExact && data.x.length < 120 },
-        value: format,
+        value: shownAs(text),
       };
       return isPair
         ? [
@@ -266,7 +266,7 @@ class PlotView {
       ? data.series.map(
           (_, i): UPlot.Band => ({
             series: [2 * i + 2, 2 * i + 1],
-            fill: cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]).replace(")", " / 0.35)"),
+            fill: nameColour(i).replace(")", " / 0.35)"),
           }),
         )
       : [];
@@ -318,9 +318,10 @@ class PlotView {
         },
       ],
       series: [
-        data.xKind === "time"
-          ? { label: this.#x, value: (_, value) => (value === null ? "–" : dateText(value)) }
-          : { label: data.xKind === "rows" ? "row" : this.#x, value: number },
+        {
+          label: data.xKind === "rows" ? "row" : this.#x,
+          value: shownAs(data.xKind === "time" ? dateText : (value) => formatNumber(value)),
+        },
         ...series,
       ],
       bands,

@@ -48,12 +48,20 @@ export function quote(word: string): string {
   return /^[\w./:+@%=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** The view is made again for another column, and its selection then has the focus. */
+let isChoosing = false;
+
 /** A selection of a table's columns, if there are several. */
 export function columnChoice({ node, now }: Shown, chosen: ColumnFacts): HTMLElement | false {
   if (node.columns.length < 2) return false;
   const names = node.columns.map(({ name }) => [name, name] as const);
-  const go = (column: string): void => now.go({ ...now.state, column, more: {} });
-  return h("label", {}, "Column", select(names, chosen.name, go));
+  const choice = select(names, chosen.name, (column) => {
+    isChoosing = true;
+    now.go({ ...now.state, column, more: {} });
+  });
+  if (isChoosing) requestAnimationFrame(() => choice.focus());
+  isChoosing = false;
+  return h("label", {}, "Column", choice);
 }
 
 /** Sliders for the leading dimensions of an array of more than two. */
