@@ -59,7 +59,7 @@ async function undoMoved(
   if (before.kind !== kind || before.archive !== archive.path) return undefined;
   if (!(await followMoves(site, before)).hasMoved) return undefined;
   const chosen = { ...options, ...chooseOptions(before, options) };
-  await planShards(archive, chosen); // what cannot be linked keeps its view
+  await planShards(archive, chosen, site.files); // what cannot be linked keeps its view
   await unlinkArchive(site, { signal });
   return chosen;
 }

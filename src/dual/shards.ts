@@ -1,6 +1,6 @@
 /**
  * Plans which data files of an archive become which shards, and where the chunks are in each: every file is one shard, and all shards
- * have the same capacity. Chunk sizes come from the chunk headers, or from the offsets if the headers confirm them.
+ * have the same capacity.
  *
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
@@ -13,6 +13,7 @@ import { decodeStoredHeader } from "../archive/read/block-read.ts";
 import { at, pushAll } from "../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { decodeHeaderAt, HEADER_LENGTH } from "../codec/header.ts";
+import type { ChunkHeader } from "../codec/types.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
 import {
   assertConvertible,
@@ -56,21 +57,14 @@ export interface LinkedArchive {
   readonly notes: readonly string[];
 }
 
-/** What reads the headers of many chunks of a file at once. */
-interface QuickReads {
-  readonly files: Pick<DualFiles, "readEach">;
-  /** Sizes in bytes of files without the tails that linking added, by key; files that were never linked are absent. */
-  readonly sizes: ReadonlyMap<string, number>;
-}
-
 /**
- * Plans the link of an archive. With `quick`, sizes come from the offsets where the chunk headers confirm them.
+ * Plans the link of an archive. `files` reads many headers at once (default: one by one).
  * @throws UNSUPPORTED if it cannot be linked, with the reason; errors of reading its headers
  */
 export async function planShards(
   archive: Archive,
   options: LinkOptions & Pick<JobOptions, "isMember">,
-  quick?: QuickReads,
+  files?: HeaderReads,
 ): Promise<LinkedArchive> {
   requireSettled(archive);
   const likely = await likelyCapacity(archive, options.signal);
@@ -82,8 +76,8 @@ export async function planShards(
   const planned: ArrayJob[] = [];
   const documents = new Map<string, JsonObject>();
   for (const job of first.arrays) {
-    const files = job.layout === undefined ? [] : await listFiles(job.source.archive, quick, options.signal);
-    const capacity = files[0]?.chunks.length ?? 1;
+    const found = job.layout === undefined ? [] : await listFiles(job.source.archive, files, options.signal);
+    const capacity = found[0]?.chunks.length ?? 1;
     let jobs = byCapacity.get(capacity);
     if (jobs === undefined) {
       jobs = await planJobs(archive, { ...options, chunksPerShard: capacity });
@@ -93,8 +87,8 @@ export async function planShards(
     documents.set(own.node, own.document);
     planned.push(own);
     notes.push(...(job.node === "" ? job.notes : job.notes.map((note) => `${job.node}: ${note}`)));
-    for (const note of await describeOddities(own.source.archive, files, options.kind)) notes.push(note);
-    pushAll(shards, placeShards(own, files));
+    for (const note of await describeOddities(own.source.archive, found, options.kind)) notes.push(note);
+    pushAll(shards, placeShards(own, found));
   }
   const { groups } = first;
   return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes };
@@ -149,6 +143,8 @@ function refuse(jobs: ConversionJobs): void {
 
 const PLACES = 1 << 16;
 
+type HeaderReads = Pick<DualFiles, "readEach">;
+
 /** A chunk in a file. Sizes in bytes; `ctbytes` includes the header but not the digest. */
 interface FileChunk {
   readonly offset: number;
@@ -173,14 +169,15 @@ interface DataFile {
  */
 async function listFiles(
   archive: SourceArchive,
-  quick: QuickReads | undefined,
+  reads: HeaderReads | undefined,
   signal: AbortSignal | undefined,
 ): Promise<DataFile[]> {
   if (archive.chunkStarts !== undefined) {
     const path = archive.store.describe(archive.path);
     throw unlinkable(path, "its chunks are of unequal lengths, and those of a Zarr shard are not");
   }
-  const files = (quick && (await guessFiles(archive, quick, signal))) ?? (await readFiles(archive, signal));
+  const files =
+    (reads && (await readFilesAtOnce(archive, reads, signal))) ?? (await readFiles(archive, signal));
   files.forEach((file, i) => {
     const expected = at(files, 0).chunks.length;
     const found = file.chunks.length;
@@ -215,7 +212,7 @@ function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: reado
   return files;
 }
 
-/** The files according to every chunk's header. */
+/** The files according to every chunk's header. Throws what is wrong with one. */
 async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined): Promise<DataFile[]> {
   const chunks: ChunkInfo[] = [];
   for await (const chunk of archive.listChunks({ digests: false, signal })) {
@@ -235,10 +232,10 @@ async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined
   });
 }
 
-/** The files according to their offsets, each chunk ending where the next starts; undefined if the headers do not confirm that. */
-async function guessFiles(
+/** The same, reading all headers of a file in one loop; undefined if that is not possible, or a header prevents a link. */
+async function readFilesAtOnce(
   archive: SourceArchive,
-  quick: QuickReads,
+  reads: HeaderReads,
   signal: AbortSignal | undefined,
 ): Promise<DataFile[] | undefined> {
   const places: ChunkPlace[] = [];
@@ -246,47 +243,33 @@ async function guessFiles(
     places.push(...(await archive.chunkPlaces(at, at + PLACES, { signal })));
   const files: DataFile[] = [];
   for (const group of groupByFile(archive, places)) {
-    const [first] = group;
-    if (first === undefined || !Number.isFinite(first.available)) return undefined;
-    const { header } = first;
-    if (header?.version !== 3) return undefined;
-    const digest = DIGEST_LENGTHS[header.checksum];
-    const size = quick.sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
-    const chunks: FileChunk[] = [];
-    for (const { offset, available, nbytes } of group) {
-      const ctbytes = Math.min(available, size - offset) - digest;
-      if (ctbytes < HEADER_LENGTH) return undefined;
-      chunks.push({ offset, ctbytes, nbytes });
-    }
-    files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
-  }
-  return (await areProven(quick, files, signal)) ? files : undefined;
-}
-
-/** True if every chunk's header confirms the guess and nothing prevents a link. Does not throw for damage. */
-async function areProven(
-  { files }: QuickReads,
-  guessed: readonly DataFile[],
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  for (const { key, chunks } of guessed) {
     signal?.throwIfAborted();
-    const offsets = chunks.map(({ offset }) => offset);
-    const heads = await files.readEach(key, offsets, HEADER_LENGTH);
-    if (heads === undefined) return false;
+    const [first] = group;
+    const header = first?.header;
+    if (first === undefined || header === undefined || header.version < 3) return undefined;
+    const digestLength = DIGEST_LENGTHS[header.checksum];
+    const offsets = group.map(({ offset }) => offset);
+    const heads = await reads.readEach(first.key, offsets, HEADER_LENGTH);
+    if (heads === undefined) return undefined;
     const view = new DataView(heads.buffer, heads.byteOffset, heads.byteLength);
-    if (!chunks.every((chunk, i) => isAsGuessed(chunk, view, i * HEADER_LENGTH))) return false;
+    const chunks: FileChunk[] = [];
+    for (const [i, { offset, available, nbytes }] of group.entries()) {
+      const chunk = decodeSound(view, i * HEADER_LENGTH, available - digestLength);
+      if (chunk?.nbytes !== nbytes) return undefined;
+      chunks.push({ offset, ctbytes: chunk.ctbytes, nbytes });
+    }
+    files.push({ key: first.key, first: first.index, chunks, digestLength, header });
   }
-  return true;
+  return files;
 }
 
-function isAsGuessed({ ctbytes, nbytes }: FileChunk, heads: DataView, at: number): boolean {
+/** A header that any Zarr reader decodes the chunk of; undefined for damage and for other chunks. */
+function decodeSound(heads: DataView, at: number, available: number): ChunkHeader | undefined {
   try {
-    const header = decodeHeaderAt(heads, at, ctbytes);
-    const isDecodable = header.compressor !== "snappy" || header.memcpyed;
-    return header.ctbytes === ctbytes && header.nbytes === nbytes && isDecodable;
+    const header = decodeHeaderAt(heads, at, available);
+    return header.compressor !== "snappy" || header.memcpyed ? header : undefined;
   } catch (error) {
-    if (isSuperchunkError(error)) return false;
+    if (isSuperchunkError(error)) return undefined;
     throw error;
   }
 }

@@ -78,8 +78,7 @@ export async function survey(
   assertSameLink(site, archive, before, kind);
   const chosen = chooseOptions(before, options);
   const known = new Map(before?.files.map((file) => [file.path, file]));
-  const sizes = new Map([...known].map(([path, { size }]) => [path, size]));
-  const linked = await planShards(archive, { ...options, ...chosen }, { files, sizes });
+  const linked = await planShards(archive, { ...options, ...chosen }, files);
   assertNodes(archive, site, linked);
   const missing = new Set(await missingFolders(site, linked));
   const { isPublished, unlike: documents } = await compareDocuments(site, linked, before, signal);

@@ -1,4 +1,4 @@
-/** A link takes the sizes of chunks from the offsets, but still checks them against the headers. */
+/** A link takes the sizes of chunks from their headers, and checks these. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
