@@ -33,8 +33,8 @@ import {
 import { assertReadable, type Scalar, toValues } from "../../values/values.ts";
 import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { readHead } from "../read/block-read.ts";
-import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
+import { SequenceReader } from "../read/sequence-reader.ts";
 import type {
   ArrayArchive,
   BytesArchive,
@@ -215,10 +215,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     this.assertReadable();
     let done = 0;
-    for await (const { place, bytes } of this.reader.scan(0, this.nchunks, {
-      signal: options.signal,
-      hold,
-    })) {
+    for await (const { place, bytes } of this.reader.scan({ signal: options.signal, hold })) {
       // A table with a shorter column can end inside a chunk of this one.
       const shown =
         this.chunkStarts === undefined

@@ -70,7 +70,7 @@ async function liveAt(
   destination: string | undefined,
   options: LinkPathOptions,
 ): Promise<{ readonly isLive: boolean; readonly room: Awaited<ReturnType<typeof loadLive>> } | undefined> {
-  refuseAddress(path);
+  if (isRemote(path)) throw onlyFiles(path);
   if (destination === undefined && (await isLiveAt(path))) return { isLive: true, room: await loadLive() };
   if (options.live !== true) return undefined;
   assertPlainLive(path, destination, options);
@@ -90,11 +90,7 @@ async function isLiveAt(path: string): Promise<boolean> {
   }
 }
 
-/** Throws `UNSUPPORTED` for an address, because objects of a store cannot have a second name. */
-function refuseAddress(path: string): void {
-  if (isRemote(path)) throw onlyFiles(path);
-}
-
+/** The error for an address: objects of a store cannot have a second name. */
 function onlyFiles(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -194,7 +190,7 @@ async function openSource(store: FileStore, key: string, { signal }: LinkPathOpt
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
   const place = givenPath(path);
-  refuseAddress(place);
+  if (isRemote(place)) throw onlyFiles(place);
   if (await isLiveAt(place)) return (await loadLive()).endLiveAt(place, options);
   return atSite(place, async (site) => {
     const record = await readLinkRecord(site.target, options.signal);

@@ -63,12 +63,7 @@ export async function createCarray(
   source: CarraySource,
   options: CarrayOptions = {},
 ): Promise<number> {
-  for (const name of ["meta/sizes", "__rootdirs__"]) {
-    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
-    throw new SuperchunkError("CONFLICT", "an array or a table exists in the folder", {
-      path: store.describe(path),
-    });
-  }
+  await assertNone(store, path, options);
   const { data } = source;
   const named = { ...source, path: store.describe(path) };
   const made = settleCarray(named, options, data instanceof Uint8Array ? data.length : 0);
@@ -76,6 +71,16 @@ export async function createCarray(
   await store.sync?.(staged.keys);
   await commitCarray(store, path, made, staged, options);
   return staged.rows;
+}
+
+/** Throws `CONFLICT` if there is an array or a table in the folder. */
+async function assertNone(store: WritableStore, path: string, options: StoreOptions): Promise<void> {
+  for (const name of ["meta/sizes", "__rootdirs__"]) {
+    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
+    throw new SuperchunkError("CONFLICT", "an array or a table exists in the folder", {
+      path: store.describe(path),
+    });
+  }
 }
 
 /** A carray to be created. */
@@ -187,7 +192,7 @@ export async function commitColumns(state: TableState, columns: readonly TableCo
   const depth = path === "" ? 0 : path.length + 1;
   const dirs = Object.fromEntries(columns.map(({ name, folder }) => [name, folder.slice(depth)]));
   if (hasDirs) members.set("dirs", memberText(dirs));
-  await store.put(key, new TextEncoder().encode(`${joinMembers(members)}\n`), { ifVersion: version });
+  await store.put(key, utf8(`${joinMembers(members)}\n`), { ifVersion: version });
 }
 
 // Creates tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05]
@@ -210,13 +215,7 @@ export async function createTable(
   columns: readonly NewTableColumn[],
   options: CarrayOptions = {},
 ): Promise<void> {
-  const rootdirs = joinKey(path, "__rootdirs__");
-  for (const key of [rootdirs, joinKey(path, "meta/sizes")]) {
-    if ((await store.stat(key, options)) === undefined) continue;
-    throw new SuperchunkError("CONFLICT", "a table or an array exists in the folder", {
-      path: store.describe(path),
-    });
-  }
+  await assertNone(store, path, options);
   const names = columns.map(({ name }) => name);
   checkNames(names);
   const { attrs, ...settings } = options;

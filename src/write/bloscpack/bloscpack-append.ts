@@ -56,9 +56,7 @@ export async function appendToBloscpack(
   const plan = planAppend(state, options);
   if (options.inPlace === true) {
     checkInPlace(state, options);
-    return appendInPlace(plan, source, requireInPlace(store, key), (nchunks) =>
-      checkRoom(state, nchunks, true),
-    );
+    return appendInPlace(plan, source, requireInPlace(store, key));
   }
   const spool = await spoolChunks(newChunks(plan, source), scratchBeside(store, key));
   try {
@@ -309,15 +307,15 @@ function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): v
 // rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
 
 /**
- * Appends; `checkRoom` throws if there are not enough offsets. Throws `CONFLICT` if the file has other names, before anything
- * is written: in a linked file, bytes after the end would follow the shard's index.
+ * Appends. Throws `CONFLICT` if the file has other names, before anything is written: in a linked file, bytes after the end
+ * would follow the shard's index.
  */
 async function appendInPlace(
-  { state, ...plan }: AppendPlan,
+  plan: AppendPlan,
   source: PutSource,
   store: InPlaceStore,
-  checkRoom: (nchunks: number) => void,
 ): Promise<BloscpackAppendResult> {
+  const { state } = plan;
   const { file, key, header } = state;
   await requireOneName(store, key);
   const first = Math.max(0, state.nchunks - 1);
@@ -332,9 +330,9 @@ async function appendInPlace(
     if (inside < bytes.length) await store.writeRange(key, end + inside, bytes.subarray(inside));
     end += bytes.length;
   };
-  for await (const chunk of newChunks({ state, ...plan }, source)) {
+  for await (const chunk of newChunks(plan, source)) {
     starts.push(end);
-    checkRoom(first + starts.length);
+    checkRoom(state, first + starts.length, true);
     await put(chunk.bytes);
     await put(chunk.digest);
     lastNbytes = chunk.nbytes;

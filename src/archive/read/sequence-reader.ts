@@ -131,21 +131,22 @@ export class SequenceReader {
     this.#decoder = decoder;
   }
 
-  /** Yields the decoded chunks `[first, end)`, in order. */
-  scan(first: number, end: number, options: ScanOptions = {}): AsyncGenerator<DecodedChunk> {
+  /** Yields all decoded chunks, in order. */
+  scan(options: ScanOptions): AsyncGenerator<DecodedChunk> {
     const { sequence } = this;
+    const { nchunks } = sequence;
     async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
-      for (let at = first; at < end; at += PLACES)
-        yield await sequence.places(at, Math.min(end, at + PLACES), options.signal);
+      for (let at = 0; at < nchunks; at += PLACES)
+        yield await sequence.places(at, Math.min(nchunks, at + PLACES), options.signal);
     }
-    return this.decodePlaces(places(), end - first, options);
+    return this.decodePlaces(places(), nchunks, options);
   }
 
   /** Yields the decoded chunks of the places, in order; about `count` of them. */
   async *decodePlaces(
     places: AsyncIterable<readonly PlacedChunk[]>,
     count: number,
-    { signal, hold, verify = this.#verify }: ScanOptions = {},
+    { signal, hold, verify = this.#verify }: ScanOptions,
   ): AsyncGenerator<DecodedChunk> {
     const run = { verify, signal, hold, chunks: count, nbytes: count * this.sequence.chunkBytes };
     for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places, run)) {
@@ -167,7 +168,7 @@ export class SequenceReader {
   }
 
   /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
-  async read(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+  async read(start: number, end: number, options: LongOptions): Promise<Uint8Array> {
     const whole: RunBatch = {
       source: Float64Array.of(start),
       target: Float64Array.of(0),
@@ -184,7 +185,7 @@ export class SequenceReader {
     batches: Iterable<RunBatch>,
     itemSize: number,
     out: Uint8Array,
-    options: LongOptions = {},
+    options: LongOptions,
   ): Promise<void> {
     const { sequence } = this;
     const pending: ChunkRuns[] = [];
