@@ -14,7 +14,7 @@ import { splitKey } from "../../store/key.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
 import {
   copyPlain,
-  explainError,
+  explaining,
   lacksHardLinks,
   lstat,
   lstatIfThere,
@@ -95,17 +95,13 @@ function folderFiles(data: Folders, zarr: Folders): DualFiles {
     });
   }
 
-  async function explain<T>(
+  function explain<T>(
     at: FilePlace,
     doing: string,
     writing: boolean,
     work: () => T | Promise<T>,
   ): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      throw explainError(error, describe(at), doing, writing);
-    }
+    return explaining(describe(at), doing, writing, work);
   }
   return {
     describe,

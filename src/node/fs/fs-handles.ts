@@ -435,3 +435,17 @@ export function explainError(error: unknown, path: string, doing: string, writin
     cause: error,
   });
 }
+
+/** Runs an action, and converts a system failure to an error that names the path. */
+export async function explaining<T>(
+  path: string,
+  doing: string,
+  writing: boolean,
+  act: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    throw explainError(error, path, doing, writing);
+  }
+}

@@ -31,6 +31,7 @@ import {
   cutAtEnd,
   describeFile,
   explainError,
+  explaining,
   type Handle,
   Handles,
   isAbsence,
@@ -261,17 +262,8 @@ export class FolderReader implements ReadableStore {
   }
 
   /** Runs an action, and converts a system failure to an error that names the key's path. */
-  protected async explain<T>(
-    key: string,
-    doing: string,
-    writing: boolean,
-    act: () => T | Promise<T>,
-  ): Promise<T> {
-    try {
-      return await act();
-    } catch (error) {
-      throw explainError(error, this.describe(key), doing, writing);
-    }
+  protected explain<T>(key: string, doing: string, writing: boolean, act: () => T | Promise<T>): Promise<T> {
+    return explaining(this.describe(key), doing, writing, act);
   }
 
   /** The path of a key in its real folder; undefined if the folder does not exist. */

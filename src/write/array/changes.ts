@@ -7,13 +7,12 @@ import { encodeJson } from "../../archive/places/layout-files.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
-import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
+import { parseSuperchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
 import { clearPlaceOf, hasMark, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type PlacedKey, PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
 import { checkOptions } from "../../store/check-options.ts";
-import { joinKey } from "../../store/key.ts";
-import { runPooled } from "../../store/pool.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
@@ -24,9 +23,6 @@ import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { ArrayRoot } from "./root.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
-
-/** Superchunks requested at a time. */
-const AT_ONCE = 8;
 
 /** Adds rows of the default value until there are `rows`. Progress is in uncompressed bytes. */
 export async function grow(writer: ArrayWriter, rows: number, options: LongOptions): Promise<void> {
@@ -377,17 +373,12 @@ async function bytesIn({ store, key }: PlacedKey, numbers: ReadonlySet<number>):
   try {
     for await (const { name, size } of store.list(key, { sizes: true }))
       if (numbers.has(parseSuperchunkName(name) ?? 0)) bytes += size ?? 0;
+    return bytes;
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     // A web server cannot list, so each superchunk is requested.
-    const look = async (number: number): Promise<void> => {
-      const info = await store.stat(joinKey(key, superchunkName(number)));
-      bytes += info?.size ?? 0;
-    };
-    bytes = 0;
-    await runPooled(numbers, AT_ONCE, look);
+    return sizeOfObjects(store, superchunkKeys([{ folder: key }], numbers), undefined);
   }
-  return bytes;
 }
 
 function refuseUsed(root: ArrayRoot, { places = [] }: StoredLayout, name: string | undefined): void {

@@ -4,7 +4,7 @@
  */
 
 import { linkOrCopy } from "../../archive/places/journal.ts";
-import { elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { notNamed, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
@@ -15,7 +15,7 @@ import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
 import { cutPieces } from "../bloscpack/pieces.ts";
 import { checkColumn, checkColumnName, type NewColumn } from "../editable.ts";
-import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";
+import { assertApart, type ColumnLayout, layOutColumns, superchunkKeys } from "../layout/columns.ts";
 import { placesOf } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows, repeatRow } from "../rows/rows.ts";
@@ -61,15 +61,11 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   await assertApartFrom(writer, added);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
-  const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
-  for (const number of numbers)
-    await linkOrCopy(
-      writer.root.store,
-      `${old.folder}/${superchunkName(number)}`,
-      `${added.folder}/${superchunkName(number)}`,
-    );
+  const keys = keysOf(writer, old);
+  for (const [i, key] of keysOf(writer, added).entries())
+    await linkOrCopy(writer.root.store, at(keys, i), key);
   await changeFields(writer, settings, 0);
-  writer.root.remove(numbers.map((number) => `${old.folder}/${superchunkName(number)}`));
+  writer.root.remove(keys);
 }
 
 /** Removes a column; the last one cannot be removed. */
@@ -83,12 +79,16 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   const rest = fields.filter((_, i) => i !== index);
   const settings = withFields(writer, rest, (dflts) => dflts.filter((_, i) => i !== index));
   await writer.files.mirror?.admit(settings);
-  const old = writer.columns[index];
-  const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
-  const keys = numbers.map((number) => `${old?.folder}/${superchunkName(number)}`);
+  const keys = keysOf(writer, at(writer.columns, index));
   const bytes = await sizeOfObjects(writer.root.store, keys, undefined);
   await changeFields(writer, settings, -bytes);
   writer.root.remove(keys);
+}
+
+/** Keys of a column's part of the superchunks, in order. */
+function keysOf(writer: ArrayWriter, column: ColumnLayout): string[] {
+  const numbers = [...placesOf(writer.committed.layout.runs)].map(({ number }) => number);
+  return [...superchunkKeys([column], numbers)];
 }
 
 /** Throws `CONFLICT` if the file system treats a new column's folder name as that of an existing column. */

@@ -86,7 +86,7 @@ export function checkWritableDType(dtype: DType): void {
 }
 
 export function* superchunkKeys(
-  columns: readonly ColumnLayout[],
+  columns: readonly Pick<ColumnLayout, "folder">[],
   numbers: Iterable<number>,
 ): Generator<string> {
   for (const number of numbers)
