@@ -1,8 +1,9 @@
 /** Commands that write derived data beside the data: `superchunk index` bounds of chunks, `superchunk consolidate` metadata. */
 
-import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
+import { type IndexReport, isSuperchunkError, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
 import type { Command, Context } from "../context.ts";
+import { errorAsTyped, exitCodeOf } from "../failure.ts";
 import { closing } from "../input/opening.ts";
 import { collectText, formatPlural } from "../input/units.ts";
 import { withProgress } from "../output/progress.ts";
@@ -61,12 +62,18 @@ Examples:
   superchunk cat daily_equities.bcolz --where "close > 100000"`)
     .action(async (paths: readonly string[], flags: IndexFlags) => {
       const reports: (IndexReport & { readonly index: string })[] = [];
-      for (const path of paths) {
-        const { path: index, ...report } = await indexPath(path, flags, context);
-        if (flags.json === true) reports.push({ index, ...report, path });
-        else await context.out.line(describeIndex(path, report));
-      }
-      if (flags.json === true) await context.json(reports.length === 1 ? reports[0] : reports);
+      for (const path of paths)
+        try {
+          const { path: index, ...report } = await indexPath(path, flags, context);
+          if (flags.json === true) reports.push({ index, ...report, path });
+          else await context.out.line(describeIndex(path, report));
+        } catch (error) {
+          // The other paths do not depend on this one.
+          if (paths.length === 1 || !isSuperchunkError(error)) throw error;
+          context.failure(errorAsTyped(path, error));
+          context.note(exitCodeOf(error));
+        }
+      if (flags.json === true) await context.json(paths.length === 1 ? reports[0] : reports);
     });
 }
 

@@ -84,6 +84,15 @@ describe("an index", () => {
     expect(JSON.parse((await runCli(["index", copy, "--json"])).out)).toMatchObject({ chunks: 96, read: 64 });
     expect(await runCli(["index", copy, "--column", "price"])).toMatchObject({ code: 1 });
   });
+
+  it("of several paths names each that fails, and indexes the others", async () => {
+    const copy = await copyOf("ctable");
+    rmSync(join(copy, "superchunk-index"));
+    const none = join(copy, "none");
+    const { code, err, out } = await runCli(["index", none, copy, "--json"]);
+    expect([code, err]).toEqual([1, expect.stringContaining(`${none}: no such file or folder`)]);
+    expect(JSON.parse(out)).toMatchObject([{ path: copy, chunks: 96 }]);
+  });
 });
 
 /** An index with other bytes after its first line. */
