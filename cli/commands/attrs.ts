@@ -1,10 +1,10 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 
 import { SuperchunkError } from "../../src/index.ts";
-import { edit } from "../../src/node/index.ts";
+import { edit, open } from "../../src/node/index.ts";
 import type { Command, Context, Switches } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/array-options.ts";
-import { closing, openPath } from "../input/opening.ts";
+import { closing } from "../input/opening.ts";
 import { collectText } from "../input/units.ts";
 
 interface AttrsFlags extends Switches<"breakLock" | "json"> {
@@ -38,7 +38,7 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
   const { set = [], remove = [], breakLock, json } = flags;
   const { signal, allow } = context;
   const readAttributes = async () =>
-    closing(await openPath(path, { signal, allow, measureText: false }), async ({ attrs }) => attrs);
+    closing(await open(path, { signal, allow, measureText: false }), async ({ attrs }) => attrs);
   const before = await readAttributes();
   if (set.length + remove.length === 0) return context.json(before);
   const missing = remove.find((name) => !Object.hasOwn(before, name));

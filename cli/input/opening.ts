@@ -10,7 +10,7 @@ import {
   type Readable,
   type ReadableArray,
   type ReadableTable,
-  type SuperchunkError,
+  SuperchunkError,
 } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
@@ -37,7 +37,9 @@ export async function openPath(path: string, options: OpenAnyOptions & SubjectOp
     return await (opened.kind === "group" ? opened.arrays({ skipUnreadable }) : opened);
   } catch (error) {
     await opened.close();
-    throw error;
+    if (!isSuperchunkError(error) || opened.kind !== "group") throw error;
+    const { code, summary, details } = error;
+    throw new SuperchunkError(code, `${summary}; --column chooses arrays that can be read`, details);
   }
 }
 

@@ -178,7 +178,7 @@ function columnsOf(column: Column, { members, folder, store, path, rows }: Table
   if (OBJECTS.has(kind))
     return refuse(
       "UNSUPPORTED",
-      `has values that are not items of one length (${kind}); open the other columns by their paths, or read it with python-blosc2`,
+      `has values that are not items of one length (${kind}); read it with python-blosc2`,
     );
   if (main === undefined)
     return refuse("INCOMPLETE", `of ${rows.count} rows is missing; the store is damaged`);

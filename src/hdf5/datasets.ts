@@ -62,11 +62,15 @@ export interface ShownArray {
   ): Promise<string | undefined>;
 }
 
-/** True for what netCDF stores for a dimension that has no variable: only its length is meant, and its values are zeros. */
-export function isBareDimension({ kind, attrs }: Hdf5Dataset | Hdf5Group): boolean {
+/**
+ * True for a named datatype without attributes, and for what netCDF stores for a dimension that has no variable: only its length is meant,
+ * and its values are zeros.
+ */
+export function isWithoutValues(object: Hdf5Dataset | Hdf5Group): boolean {
+  if (object.kind === "group") return object.isDatatype && Object.keys(object.attrs).length === 0;
+  const { attrs } = object;
   const name = attrs["NAME"];
   return (
-    kind === "dataset" &&
     attrs["CLASS"] === "DIMENSION_SCALE" &&
     typeof name === "string" &&
     name.startsWith("This is a netCDF dimension but not a netCDF variable")
@@ -163,7 +167,7 @@ async function showText(file: Hdf5File, dataset: Hdf5Dataset, path: string): Pro
 
 /** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays lack here. */
 export async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
-  if (isBareDimension(dataset))
+  if (isWithoutValues(dataset))
     throw new SuperchunkError(
       "UNSUPPORTED",
       `it is a dimension of netCDF without a variable: it has a length (${dataset.shape.join()}), and no values`,

@@ -97,6 +97,7 @@ export interface Hdf5Dataset {
 
 export interface Hdf5Group {
   readonly kind: "group";
+  readonly isDatatype: boolean;
   readonly members: Members;
   readonly attrs: JsonObject;
   readonly attrsLeft: readonly string[];
@@ -112,15 +113,16 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
   const space = find(DATASPACE);
   const type = find(DATATYPE);
   if (layout === undefined || space === undefined || type === undefined) {
-    // A named datatype, which has no values, is shown as a group without members.
-    const isGroup = type !== undefined || messages.some((each) => OF_GROUPS.has(each.type));
+    // A named datatype, which has no values, can be opened as a group without members.
+    const isDatatype = type !== undefined;
+    const isGroup = isDatatype || messages.some((each) => OF_GROUPS.has(each.type));
     if (layout !== undefined || space !== undefined || !isGroup)
       throw new SuperchunkError(
         "BAD_FIELD",
         `the object header at byte ${file.positionOf(address)} has neither what a group has nor all that a dataset has. The file is damaged; look for another copy`,
         { path: file.path, offset: file.positionOf(address), field: "an object header" },
       );
-    return { kind: "group", members: new Members(file, messages), attrs, attrsLeft };
+    return { kind: "group", isDatatype, members: new Members(file, messages), attrs, attrsLeft };
   }
   const fill = find(FILL_VALUE) ?? find(OLD_FILL_VALUE);
   const filters = find(FILTERS);

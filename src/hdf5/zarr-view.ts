@@ -18,7 +18,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import type { Hdf5Chunk } from "./chunks.ts";
 import {
-  isBareDimension,
+  isWithoutValues,
   readShown,
   readStored,
   type Shown,
@@ -138,7 +138,7 @@ export class Hdf5Store implements ReadableStore {
     await this.#readAll([...links.values()]);
     for (const name of links.keys()) {
       const member = await this.#node(joinKey(folder, name)).catch(() => undefined);
-      if (member === undefined || !isBareDimension(member.object)) yield { name, kind: "folder" };
+      if (member === undefined || !isWithoutValues(member.object)) yield { name, kind: "folder" };
     }
   }
 

@@ -1,11 +1,11 @@
 /** `resize` and `attrs`, on arrays and tables of every kind. */
-import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { create as createArray } from "../../src/node/edit.ts";
 import { open } from "../../src/node/index.ts";
-import { findFixture } from "../fixtures/manifest.ts";
+import { findFixture, repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
@@ -76,6 +76,22 @@ describe("resize", () => {
 });
 
 describe("attrs", () => {
+  it("of a group are printed although an array in it cannot be read, which cat names", async () => {
+    const group = at("group");
+    mkdirSync(join(group, "x"), { recursive: true });
+    writeFileSync(join(group, ".zgroup"), '{"zarr_format": 2}');
+    writeFileSync(join(group, "x/.zarray"), '{"zarr_format": 2}');
+    expect((await runCli(["attrs", group])).out).toBe("{}\n");
+    expect(JSON.parse((await runCli(["attrs", join(repositoryRoot, "fixtures/hdf5/text.h5")])).out)).toEqual(
+      {},
+    );
+    const text = await runCli(["cat", join(repositoryRoot, "fixtures/hdf5/text.h5")]);
+    expect(text).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/text\.h5\/lists: .*; --column chooses/),
+    });
+  });
+
   it.each(["carray", "table", "root"])("prints, sets and removes: %s", async (name) => {
     const argv = [
       "attrs",

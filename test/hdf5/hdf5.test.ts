@@ -329,6 +329,12 @@ test("variables of netCDF are as long as their unlimited dimensions, and attribu
   expect((await open(target, "")).attrs).toEqual({});
 });
 
+test("a named datatype is no member of its group, and can be opened by its path", async () => {
+  const group = await open(store, "attributes.h5");
+  expect(group.kind === "group" && (await group.members())).toEqual(["x"]);
+  expect((await open(store, "attributes.h5/kind")).kind).toBe("group");
+});
+
 test("items that are arrays become further dimensions, and their Blosc chunks are copied", async () => {
   const target = new MemoryStore();
   const group = await open(store, "sub-arrays.h5");
