@@ -21,7 +21,7 @@ import { type Peeked, peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
 const NOTHING = "neither an archive nor a Zarr array";
-const NO_ARCHIVE = "no archive; name an HDF5 file directly";
+const NO_ARCHIVE = "no archive; name the HDF5 files themselves, such as FOLDER/*.h5";
 /** Archives examined ahead. */
 const LOOKED_AHEAD = 32;
 

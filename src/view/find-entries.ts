@@ -86,7 +86,7 @@ function notHeld(path: string): SuperchunkError {
 function cannotBeReferenced(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    'the folder has HDF5 files, or frames and stores of Blosc2, but no archives: name an HDF5 file directly; chunks of Blosc2 cannot be referenced unchanged, but "superchunk convert" converts them to Zarr',
+    'the folder has HDF5 files, or frames and stores of Blosc2, but no archives: name the HDF5 files themselves, such as FOLDER/*.h5; chunks of Blosc2 cannot be referenced unchanged, but "superchunk convert" converts them to Zarr',
     { path, expected: "an archive, or a folder of archives", found: "HDF5 or Blosc2" },
   );
 }

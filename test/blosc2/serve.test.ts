@@ -74,6 +74,6 @@ test("virtualize of a folder of frames says why it cannot refer to them", async 
   const { code, err } = await runCli(["virtualize", folder, join(folder, "out.json")]);
   expect(code).toBe(1);
   expect(err).toMatch(
-    /frames and stores of Blosc2, but no archives.*"superchunk convert" converts them to Zarr/,
+    /frames and stores of Blosc2, but no archives: name the HDF5 files themselves, such as .*"superchunk convert" converts them to Zarr/,
   );
 });
