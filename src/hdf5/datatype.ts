@@ -61,8 +61,12 @@ function isPlain(fields: Fields, size: number): boolean {
   return fields.uint16("bits of a number") === size * 8 && offset === 0;
 }
 
+/** What a datatype is in. `isPytables`: PyTables wrote the dataset, and stores booleans as eight bits. */
+type Outer = { readonly depth?: number; readonly isPytables?: boolean };
+
 /** Reads a datatype message. Throws the codes of damage; `numpy` is undefined for a type without a numpy name. */
-export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
+export function readDatatype(fields: Fields, { depth = 0, isPytables = false }: Outer = {}): Hdf5Type {
+  const inner = { depth: depth + 1, isPytables };
   const head = fields.uint8("class of a datatype");
   const bits = fields.uint(3, "bits of a datatype");
   const size = fields.uint32("size of a datatype");
@@ -113,8 +117,10 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
         isAscii: (bits & 0xf0) === 0,
         isPadded: (bits & 15) === 2,
       };
-    case 4:
-      return { size, name: "bits", numpy: isPlain(fields, size) ? named("u", [1, 2, 4, 8]) : undefined };
+    case 4: {
+      const letter = isPytables && size === 1 ? "b" : "u";
+      return { size, name: "bits", numpy: isPlain(fields, size) ? named(letter, [1, 2, 4, 8]) : undefined };
+    }
     case 5: {
       // The length of the tag is padded to eight bytes. h5py stores numpy's name of a time there.
       const tag = decodeText(fields.bytes(bits & 0xff, "tag of opaque bytes"));
@@ -122,13 +128,13 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       return { size, name: "opaque bytes", numpy: size === 8 ? time : `|V${size}` };
     }
     case 6:
-      return readCompound(fields, { size, version, count: bits & 0xffff }, depth);
+      return readCompound(fields, { size, version, count: bits & 0xffff }, inner);
     case 7:
       return { size, name: "references", numpy: undefined };
     case 8:
-      return readEnum(fields, { size, version, count: bits & 0xffff }, depth);
+      return readEnum(fields, { size, version, count: bits & 0xffff }, inner);
     case 9: {
-      const item = readDatatype(fields, depth + 1);
+      const item = readDatatype(fields, inner);
       const isText = (bits & 15) === 1;
       return {
         size,
@@ -142,11 +148,11 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       if (version < 3) fields.skip(3);
       const dims = Array.from({ length: rank }, () => fields.uint32("length of a sub-array"));
       if (version < 3) fields.skip(4 * rank);
-      const item = readDatatype(fields, depth + 1);
+      const item = readDatatype(fields, inner);
       return { size, name: "a sub-array", numpy: undefined, sub: { dims, item } };
     }
     case 11: {
-      const part = readDatatype(fields, depth + 1);
+      const part = readDatatype(fields, inner);
       return { size, name: `complex numbers (of ${part.name})`, numpy: complexOf(part.numpy, size) };
     }
     default:
@@ -168,7 +174,7 @@ interface CompoundHead {
   readonly count: number;
 }
 
-function readCompound(fields: Fields, { size, version, count }: CompoundHead, depth: number): Hdf5Type {
+function readCompound(fields: Fields, { size, version, count }: CompoundHead, inner: Outer): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of a compound", `at most ${MAX_MEMBERS}`, count);
   const offsetSize = size < 1 << 8 ? 1 : size < 1 << 16 ? 2 : size < 1 << 24 ? 3 : 4;
   const members: Member[] = [];
@@ -184,7 +190,7 @@ function readCompound(fields: Fields, { size, version, count }: CompoundHead, de
       fields.skip(11);
       dims = Array.from({ length: 4 }, () => fields.uint32("length of a member")).slice(0, rank);
     }
-    const read = readDatatype(fields, depth + 1);
+    const read = readDatatype(fields, inner);
     const { size, name: what, numpy } = read;
     const type =
       dims.length === 0
@@ -221,9 +227,9 @@ function complexOf(part: JsonValue | undefined, size: number): string | undefine
 }
 
 /** An enumeration of FALSE (0) and TRUE (1) is a boolean of h5py; others are read as their integers. */
-function readEnum(fields: Fields, { size, version, count }: CompoundHead, depth: number): Hdf5Type {
+function readEnum(fields: Fields, { size, version, count }: CompoundHead, inner: Outer): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of an enumeration", `at most ${MAX_MEMBERS}`, count);
-  const base = readDatatype(fields, depth + 1);
+  const base = readDatatype(fields, inner);
   const names: string[] = [];
   for (let i = 0; i < count; i++) {
     const start = fields.at;

@@ -132,7 +132,8 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
   const [scales, users] = ["DIMENSION_LIST", "REFERENCE_LIST"].map(
     (name) => attributes.find((each) => each.name === name)?.value,
   );
-  const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields);
+  const isPytables = /^(?:[CE]?ARRAY|TABLE)$/.test(String(attrs["CLASS"])) && attrs["VERSION"] !== undefined;
+  const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields, { isPytables });
   return {
     kind: "dataset",
     shape: shape ?? [0],

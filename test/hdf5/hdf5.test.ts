@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { ByteReader } from "../../src/bytes/fields.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { formatDType } from "../../src/format/dtype.ts";
 import { ChunkIndex } from "../../src/hdf5/chunks.ts";
 import { readDatatype } from "../../src/hdf5/datatype.ts";
 import { Fields, Hdf5File } from "../../src/hdf5/file.ts";
@@ -263,6 +264,19 @@ test("only an enumeration of FALSE as 0 and TRUE as 1, in any order, is a boolea
     { FALSE: 0, TRUE: 1, NA: 2 },
   ])
     expect(read(other), JSON.stringify(other)).toBe("|i1");
+});
+
+test("eight bits are a boolean in files of PyTables, and a number in others", async () => {
+  const fields = (): Fields =>
+    new Fields(new ByteReader(new Uint8Array([0x14, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0]), "x", 0), {
+      ...{ offsetSize: 8, lengthSize: 8 },
+    });
+  expect([readDatatype(fields()).numpy, readDatatype(fields(), { isPytables: true }).numpy]).toEqual([
+    "|u1",
+    "|b1",
+  ]);
+  const table = await openArray(store, "tutorial.h5/detector/readout");
+  expect(JSON.stringify(formatDType(table.dtype))).toContain('["ok","|b1"]');
 });
 
 test("a fill value that is never written is not shown, as in h5py, and messages in a shared heap are refused", async () => {
