@@ -158,7 +158,7 @@ export async function formatAt(
   for (const name of ["zarr.json", ".zarray", ".zgroup"])
     if ((await store.stat(joinKey(path, name), options)) !== undefined) return "zarr";
   if (path !== "" && (await store.stat(path, options)) !== undefined) return "bloscpack";
-  throw new SuperchunkError("NOT_FOUND", "there is nothing that can be edited", {
+  throw new SuperchunkError("NOT_FOUND", "nothing to change is here; HDF5 and Blosc2 files are only read", {
     path: store.describe(path),
     field: splitKey(path).name,
   });

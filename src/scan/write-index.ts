@@ -78,7 +78,9 @@ export async function writeIndex(
   const before = await readIndex(table, { signal });
   if (before === undefined && options.ifPresent === true) return undefined;
   if (!isWritable(store))
-    throw new SuperchunkError("READ_ONLY", "the store cannot write, so it cannot hold an index", { path });
+    throw new SuperchunkError("READ_ONLY", "it is only read, so no index can be stored: convert it", {
+      path,
+    });
   const rows = tableLength(table);
   const others: string[] = [];
   const indexed: Indexed[] = [];

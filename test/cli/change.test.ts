@@ -85,6 +85,12 @@ describe("attrs", () => {
     expect(JSON.parse((await runCli(["attrs", join(repositoryRoot, "fixtures/hdf5/text.h5")])).out)).toEqual(
       {},
     );
+    for (const argv of [["set", "--slice", "0", "--value", "1"], ["index"]]) {
+      const [verb = "", ...rest] = argv;
+      const path = join(repositoryRoot, "fixtures/hdf5/pytables.h5/prices");
+      const { code, err } = await runCli([verb, path, ...rest]);
+      expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/only read/) });
+    }
     const text = await runCli(["cat", join(repositoryRoot, "fixtures/hdf5/text.h5")]);
     expect(text).toMatchObject({
       code: 1,
