@@ -52,7 +52,6 @@ interface Labels {
 
 /** Width and height of a drawing with its axes, the height without the lower axis, and the width of a letter. */
 const [WIDTH, HEIGHT, LOW, LETTER] = [1200, 540, 500, 7];
-const GREY = "#59636e";
 
 /** The lines, or the candles of open, high, low and close, as an SVG drawing with axes for other programs. */
 export function svgOf(
@@ -66,7 +65,7 @@ export function svgOf(
     [Infinity, -Infinity],
   );
   const [first, last] = [x.at(0) ?? 0, x.at(-1) ?? 1];
-  const yTicks = areDates ? timeTicks(low, high, 8) : ticks(low, high, 8);
+  const yTicks = (areDates ? timeTicks : ticks)(low, high, 8);
   const yTexts = yTicks.map((tick) => (areDates ? dateText : formatNumber)(tick));
   const left = 16 + LETTER * Math.max(0, ...yTexts.map((text) => text.length));
   const [width, top] = [WIDTH - left - 20, 30];
@@ -81,27 +80,32 @@ export function svgOf(
           ? `<polyline fill="none" stroke="${nameColour(i)}" points="${points(exact).join(" ")}"/>`
           : `<polygon fill="${nameColour(i)}" fill-opacity="0.5" stroke="${nameColour(i)}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`,
       );
-  const text = (at: string, y: number | string, words: string, more = ""): string =>
-    `<text x="${at}" y="${y}"${more}>${escapeText(words)}</text>`;
-  const grid = yTicks.flatMap((tick, i) => [
-    `<path d="M${left} ${py(tick)}H${left + width}"/>`,
-    text(String(left - 8), py(tick), yTexts[i] ?? "", ' text-anchor="end" dominant-baseline="central"'),
-  ]);
+  let [lines, texts] = ["", ""];
+  const text = (
+    at: string | number,
+    y: string | number,
+    words: string,
+    more = ' text-anchor="middle"',
+  ): void => {
+    texts += `<text x="${at}" y="${y}"${more}>${escapeText(words)}</text>`;
+  };
+  for (const [i, tick] of yTicks.entries()) {
+    lines += `M${left} ${py(tick)}H${left + width}`;
+    text(left - 8, py(tick), yTexts[i] ?? "", ' text-anchor="end" dominant-baseline="central"');
+  }
   const isTime = xKind === "time";
-  for (const tick of isTime ? timeTicks(first, last, 8) : ticks(first, last, 8))
-    grid.push(
-      `<path d="M${px(tick)} ${LOW}V${top}"/>`,
-      text(px(tick), LOW + 18, (isTime ? dateText : formatNumber)(tick), ' text-anchor="middle"'),
-    );
-  grid.push(text(String(left + width / 2), LOW + 36, xName, ' text-anchor="middle"'));
+  for (const tick of (isTime ? timeTicks : ticks)(first, last, 8)) {
+    lines += `M${px(tick)} ${LOW}V${top}`;
+    text(px(tick), LOW + 18, (isTime ? dateText : formatNumber)(tick));
+  }
+  text(left + width / 2, LOW + 36, xName);
   let at = left;
-  const legend = series.map(({ name }, i) => {
-    const words = name === "" ? "value" : name;
-    const label = text(String(at), 18, words, isCandles ? "" : ` fill="${nameColour(i)}"`);
+  for (const [i, { name }] of series.entries()) {
+    const words = name || "value";
+    text(at, 18, words, isCandles ? "" : ` fill="${nameColour(i)}"`);
     at += 20 + LETTER * words.length;
-    return label;
-  });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/><g stroke="#e1e4e8">${grid.filter((each) => each.startsWith("<path")).join("")}</g><g fill="${GREY}">${grid.filter((each) => each.startsWith("<text")).join("")}${legend.join("")}</g>${shapes.join("")}</svg>\n`;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/><path stroke="#e1e4e8" d="${lines}"/><g fill="#59636e">${texts}</g>${shapes.join("")}</svg>\n`;
 }
 
 function escapeText(text: string): string {

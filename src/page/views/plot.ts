@@ -302,7 +302,7 @@ class PlotView {
           incrs: (_, _axis, low, high) => [Math.max(5, high - low)],
           splits: (chart, _, low, high) => {
             const wanted = Math.max(2, Math.floor(chart.height / 36));
-            return areDates ? timeTicks(low, high, wanted) : ticks(low, high, wanted);
+            return (areDates ? timeTicks : ticks)(low, high, wanted);
           },
           // As wide as the longest label, at about seven pixels a character.
           size: (_, labels) =>
