@@ -75,7 +75,22 @@ export async function showTables(
     for (const [name, member] of own) members.set(name, member);
     tables.set(folder, { ...given?.attrs, [COLUMN_ORDER]: order, schema: facts.json });
   }
+  refuseLeftRows(members);
   return tables;
+}
+
+/** Throws INCOMPLETE for columns that no table took: their deleted rows would be rows again. */
+function refuseLeftRows(members: ReadonlyMap<string, Member>): void {
+  const names = [...members.keys()];
+  for (const [path, { store, key }] of members) {
+    const [, folder] = /^((?:.*\/)?)_valid_rows$/.exec(path) ?? [];
+    if (folder !== undefined && names.some((name) => name.startsWith(`${folder}_cols/`)))
+      throw new SuperchunkError(
+        "INCOMPLETE",
+        `the table has no "${META}", which names its columns; the store is damaged`,
+        { path: store.describe(key), field: META },
+      );
+  }
 }
 
 interface Column {

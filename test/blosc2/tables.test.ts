@@ -1,6 +1,6 @@
 /** C2 tables of python-blosc2: groups of columns, with the values that were written; and which columns are refused. */
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../src/node/open.ts";
@@ -112,6 +112,13 @@ test("deleted rows and room for more are not rows, and convert says why it encod
         "aaaa",
       ]);
   }
+});
+
+test("a table without the frame that names its columns is damaged, and shows no deleted rows", async () => {
+  const damaged = join(temporaryFolder(), "table.b2d");
+  cpSync(join(folder, "table.b2d"), damaged, { recursive: true });
+  rmSync(join(damaged, "_meta.b2f"));
+  await expect(open(damaged)).rejects.toMatchObject({ code: "INCOMPLETE", details: { field: "_meta" } });
 });
 
 test("a selection of columns avoids the unsupported ones", async () => {
