@@ -4,7 +4,7 @@
  */
 
 import { open } from "node:fs/promises";
-import type { DType } from "../../src/index.ts";
+import { type DType, SuperchunkError } from "../../src/index.ts";
 import { isTableFile, openNpy, openTableFile, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
@@ -23,6 +23,12 @@ export async function openRows(name: string, asBytes: boolean, context: Context)
   if (name === "-" && !asBytes) {
     const { head, all } = await splitHead(context.io.stdin);
     refuseTable(head, "stdin", SAVE);
+    if (head.length > 0 && !isNpy(head))
+      throw new SuperchunkError(
+        "BAD_MAGIC",
+        "it does not begin like a .npy file; a table such as CSV is read from a file, and raw bytes need their type: --dtype, or --bytes where the array has one",
+        { path: "stdin", offset: 0, field: "magic" },
+      );
     return openNpyRows(all, context, "stdin");
   }
   const input = await openInput(name, asBytes, context);

@@ -367,6 +367,14 @@ it.each([
   expect(await runCli(["cat", at("table"), "--format", format])).toMatchObject({ code: 0, out: expected });
 });
 
+it("CSV on stdin is refused, and the error says where a table is read", async () => {
+  const { code, err } = await runCli(["create", at("t"), "--from", "-"], {
+    stdin: Buffer.from("a,b\n1,2\n"),
+  });
+  expect([code, err]).toEqual([3, expect.stringContaining("a table such as CSV is read from a file")]);
+  expect(readdirSync(folder)).toEqual(["array"]);
+});
+
 it.each(["__proto__", "constructor", "toString"])(
   "a condition of a column called %s finds its rows",
   async (name) => {
