@@ -12,9 +12,9 @@ const source = join(root, "src", "page");
 
 /** The markup, including its styles. */
 export async function pageHtml() {
-  // The page's plots have its own font, and no titles.
+  // The page's plots have its own font, no titles, and time from left to right.
   const plots = readFileSync(join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), "utf8");
-  const styles = plots.replace(/font-family:[^;]*;|\.u-(?:title|inline:not)[^}]*\}/g, "");
+  const styles = plots.replace(/font-family:[^;]*;|, \.u-vt [^{]+|\.u-(?:title|inline:not)[^}]*\}/g, "");
   const { code } = await transform(`${styles}\n${readFileSync(join(source, "style.css"), "utf8")}`, {
     loader: "css",
     minify: true,

@@ -23,18 +23,6 @@ export interface CallFailure {
   readonly name: string;
 }
 
-/** A call that failed in the worker. */
-class CallError extends Error {
-  /** The code of a `SuperchunkError`. */
-  readonly code: string | undefined;
-
-  constructor({ message, code, name }: CallFailure) {
-    super(message);
-    this.name = name;
-    this.code = code;
-  }
-}
-
 interface Watched {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: unknown) => void) | undefined;
@@ -92,7 +80,7 @@ export function callerOf<T extends object>(port: Port): T {
       return;
     }
     waiting.delete(data.id);
-    if ("error" in data) call.reject(new CallError(data.error));
+    if ("error" in data) call.reject(Object.assign(new Error(), data.error));
     else call.resolve(data.value);
   });
   const call = (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> => {

@@ -61,7 +61,8 @@ class Page {
     this.#now.onChange(() => void this.#show());
     const server = document.querySelector<HTMLMetaElement>('meta[name="superchunk-server"]')?.content ?? "";
     const url = new URLSearchParams(location.search).get("url");
-    if (url !== null) void this.#read({ kind: "url", url: new URL(url, location.href).href });
+    // A link also keeps what is not an address; to open that then fails with a message.
+    if (url !== null) void this.#read({ kind: "url", url: h("a", { href: url }).href });
     else if (server !== "") void this.#read({ kind: "server", base: new URL(server, location.href).href });
     else void this.#welcome();
   }

@@ -112,6 +112,10 @@ export async function checkSteps(browser: Browser, url: string, outcome: Outcome
   await page.waitForSelector("label:has-text('Column') select:focus", PATIENCE);
   await page.goto(`${url}#archive=daily.bcolz&column=nothing&view=values`);
   await page.waitForSelector("h1:text-is('daily.bcolz')", PATIENCE);
+  await page.goto(`${url}?url=http://`);
+  await page.waitForSelector(".bad-note:has-text('Invalid URL')", PATIENCE);
+  await page.goto(url);
+  await page.waitForSelector(".tabs", PATIENCE);
   // 1280 pixels at 400 %.
   await page.setViewportSize({ width: 320, height: 256 });
   const wide = await page.$eval("header", (each) => each.scrollWidth - each.clientWidth);

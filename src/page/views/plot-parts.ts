@@ -15,11 +15,13 @@ export const TIME_LABELS: UPlot.Axis.Values = [
   [0.001, "{HH}:{mm}:{ss}.{fff}", DATE, null, DATE, null, null, null, 1],
 ];
 
-/** Candles of open, high, low and close. */
+type FourOf<T> = readonly [T, T, T, T];
+type FiveOf<T> = readonly [T, ...FourOf<T>];
+
+/** Candles of open, high, low and close, which follow the axis in the data. */
 export function drawCandles(chart: UPlot, good: string, bad: string): void {
   const { ctx, data, bbox } = chart;
-  const [x, open, high, low, close] = data;
-  if (close === undefined || open === undefined || high === undefined || low === undefined) return;
+  const [x, open, high, low, close] = data as unknown as FiveOf<UPlot.AlignedData[number]>;
   const width = Math.max(1, Math.min(14, (0.65 * bbox.width) / x.length));
   ctx.save();
   ctx.beginPath();
@@ -157,13 +159,12 @@ function candleShapes(
   py: (value: number) => string,
   x: Float64Array,
 ): string[] {
-  const [open, high, low, close] = series;
-  if (open === undefined || high === undefined || low === undefined || close === undefined) return [];
+  const [open, high, low, close] = series as unknown as FourOf<(typeof series)[number]>;
   const width = Math.max(1, Math.min(14, 780 / x.length));
   return Array.from(x, (at, i) => {
     const values = [open.first[i], high.max[i], low.min[i], close.last[i]];
-    const [o = Number.NaN, t = Number.NaN, l = Number.NaN, c = Number.NaN] = values;
-    if ([o, t, l, c].some(Number.isNaN)) return "";
+    const [o, t, l, c] = values as unknown as FourOf<number>;
+    if (Number.isNaN(o + t + l + c)) return "";
     const [middle, top, bottom] = [px(at), py(Math.max(o, c)), py(Math.min(o, c))];
     const height = Math.max(1, Number(bottom) - Number(top)).toFixed(1);
     const colour = c >= o ? "#1a7f4b" : "#b3261e";

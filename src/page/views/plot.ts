@@ -418,10 +418,11 @@ function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.Al
 
 /** A selection among the assets of daily bars, which are stored one after the other, if the attributes say where each begins. */
 function assetChoice({ attrs }: Shown["node"], rows: number, show: (first: number, end: number) => void) {
-  const { first_row: firsts, last_row: lasts } = attrs;
-  const isMap = (value: unknown): value is Record<string, unknown> =>
-    typeof value === "object" && value !== null;
-  if (!isMap(firsts) || !isMap(lasts)) return undefined;
+  // An object without members for what is not one.
+  const [firsts, lasts] = [attrs["first_row"], attrs["last_row"]].map(Object) as [
+    object,
+    Record<string, unknown>,
+  ];
   const assets = Object.entries(firsts)
     .map(([id, first]) => ({ id, first: Number(first), end: Number(lasts[id]) + 1 }))
     .filter(({ first, end }) => first >= 0 && end > first && end <= rows)
