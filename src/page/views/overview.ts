@@ -30,7 +30,7 @@ export function welcome(): HTMLElement {
     "section",
     { class: "welcome" },
     h("h1", {}, "See what your archives hold"),
-    h("p", {}, WELCOME),
+    h("p", { class: "note" }, WELCOME),
     h("div", { class: "target" }, DROP),
     h("form", { onsubmit: submit }, address, h("button", {}, "Open")),
   );
