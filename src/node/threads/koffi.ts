@@ -1,6 +1,6 @@
 /**
- * Keeps threads from being ended while they load native code: interrupting koffi's loading crashes the whole process. The
- * pool closes the gate before it ends its threads, and before the process ends. Must not know what is loaded.
+ * Keeps threads from being ended while they load native code, or make memory with it: interrupting koffi there crashes the whole
+ * process. The pool closes the gate before it ends its threads, and before the process ends. Must not know what is loaded.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 
@@ -14,7 +14,7 @@ const gates = new Set<LoadingGate>();
 
 /** The pool's side. */
 export class LoadingGate {
-  /** Number of loading threads, and the bit {@link CLOSED}. */
+  /** Number of threads at it, and the bit {@link CLOSED}. */
   readonly #cell = new Int32Array(new SharedArrayBuffer(4));
 
   /** The worker data that pass the gate to a thread. From now on the end of the process closes it. */
@@ -24,7 +24,7 @@ export class LoadingGate {
     return { [MEMBER]: this.#cell };
   }
 
-  /** Closes the gate: no thread begins to load, and none is still loading. Blocks for as long as one needs. */
+  /** Closes the gate: no thread begins to load or use koffi, and none is still at it. Blocks for as long as one needs. */
   close(): void {
     const until = performance.now() + PATIENCE;
     Atomics.or(this.#cell, 0, CLOSED);
@@ -50,14 +50,14 @@ function closeAll(): void {
   for (const gate of gates) gate.close();
 }
 
-/** The thread's side: loads unless the thread is about to be ended. Without a gate, always loads. */
-async function loadThroughGate<T>(load: () => Promise<T>): Promise<T> {
+/** The thread's side: does the work unless the thread is about to be ended. Without a gate, always does it. */
+async function throughGate<T>(work: () => Promise<T>): Promise<T> {
   const cell: unknown = isMainThread ? undefined : Object(workerData)[MEMBER];
-  if (!(cell instanceof Int32Array)) return load();
+  if (!(cell instanceof Int32Array)) return work();
   const before = Atomics.add(cell, 0, 1);
   try {
     if (before >= CLOSED) throw new Error("the thread is about to be ended");
-    return await load();
+    return await work();
   } finally {
     Atomics.sub(cell, 0, 1);
     Atomics.notify(cell, 0);
@@ -68,14 +68,20 @@ async function loadThroughGate<T>(load: () => Promise<T>): Promise<T> {
 
 export type Koffi = typeof import("koffi")["default"];
 
-/** Loads koffi. Throws if it is not installed or does not run. */
-export async function importKoffi(): Promise<Koffi> {
-  return loadThroughGate(async () => {
+/** Loads koffi, and uses it before the thread can be ended. Throws if it is not installed or does not run. */
+export async function withKoffi<T>(use: (koffi: Koffi) => T): Promise<T> {
+  return throughGate(async () => {
     // Bundlers leave an import out that they cannot resolve only if it is caught right here.
+    let koffi: Koffi;
     try {
-      return (await import("koffi")).default;
+      koffi = (await import("koffi")).default;
     } catch (cause) {
       throw new Error("the package koffi cannot be loaded", { cause });
     }
+    return use(koffi);
   });
+}
+
+export function importKoffi(): Promise<Koffi> {
+  return withKoffi((koffi) => koffi);
 }

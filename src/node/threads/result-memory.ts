@@ -11,7 +11,7 @@
  * than decoding the values. The environment variable SUPERCHUNK_HUGE_PAGES=0 turns the request off.
  */
 import type { PrepareMemory } from "../../bytes/arrays.ts";
-import { importKoffi, type Koffi } from "./koffi.ts";
+import { importKoffi, type Koffi, withKoffi } from "./koffi.ts";
 
 /** Bytes of a result from which on huge pages are requested. */
 const MANY_PAGES = 64 << 20;
@@ -68,7 +68,7 @@ export function keepUntil(work: Promise<unknown>, buffer: ArrayBufferLike): void
 /** The memory that another thread lent; undefined if koffi or the engine cannot access it. */
 export async function borrowMemory({ address, length }: LentMemory): Promise<ArrayBuffer | undefined> {
   try {
-    return (await importKoffi()).view(address, length);
+    return await withKoffi((koffi) => koffi.view(address, length));
   } catch {
     return undefined;
   }

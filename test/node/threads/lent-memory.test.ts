@@ -83,6 +83,40 @@ const PROGRAMS = {
     await pool.end();
     await reading;
     process.exit(7);`,
+  /** Prints how many threads are in the gate while one makes memory with koffi, and what it borrows once the gate is closed. */
+  "gate.js": `
+    import { once } from "node:events";
+    import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+    import koffi from "koffi";
+    import { LoadingGate } from "./threads/koffi.ts";
+    import { borrowMemory } from "./threads/result-memory.ts";
+    if (isMainThread) {
+      const gate = new LoadingGate();
+      const thread = new Worker(new URL(import.meta.url), { workerData: gate.dataForThread() });
+      const memory = new Uint8Array(1 << 16);
+      const borrow = async () => {
+        thread.postMessage({ address: koffi.address(memory), length: memory.length });
+        const [found] = await once(thread, "message");
+        return found;
+      };
+      const open = await borrow();
+      gate.close();
+      console.log(JSON.stringify([open, await borrow()]));
+      await thread.terminate();
+    } else {
+      const { view } = koffi;
+      const [cell] = Object.values(workerData);
+      let inside = 0;
+      koffi.view = (...memory) => {
+        inside = Atomics.load(cell, 0);
+        return view(...memory);
+      };
+      parentPort.on("message", async (lent) => {
+        const borrowed = await borrowMemory(lent);
+        parentPort.postMessage({ inside, length: borrowed?.byteLength });
+        inside = 0;
+      });
+    }`,
 };
 
 let folder: string;
@@ -230,7 +264,12 @@ it("memory of a stopped read stays until the threads are done with it", async ()
   expect(stdout).toBe("stopped\n");
 });
 
-it("threads are not terminated while they load koffi, which would crash the process", async () => {
+it("a thread makes memory with koffi only while the gate keeps it from being terminated", async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [join(withKoffi.folder, "gate.js")]);
+  expect(JSON.parse(stdout)).toEqual([{ inside: 1, length: 1 << 16 }, { inside: 0 }]);
+});
+
+it("threads are not terminated while they load or use koffi, which would crash the process", async () => {
   await decoderWith(withKoffi);
   for (const name of ["left.js", "ended.js"]) {
     for (let milliseconds = 20; milliseconds < 80; milliseconds += sweep(6, 60)) {
