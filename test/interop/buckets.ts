@@ -174,7 +174,7 @@ async function checkIcechunk(
   const summed = await runProgram(python.executable, ["-c", script], { env: python.env });
   checks.equal(
     `${root}: Python reads it with the printed lines`,
-    summed.code === 0 ? `value\n${summed.stdout}` : lastLines(summed),
+    summed.code === 0 ? `close\n${summed.stdout}` : lastLines(summed),
     wanted,
   );
 }
