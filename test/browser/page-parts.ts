@@ -400,6 +400,7 @@ export async function checkForcedColours(browser: Browser, url: string, outcome:
     await page.goto(`${url}#archive=daily.bcolz&view=plot&columns=open,close`);
     await page.waitForSelector("[data-counted]", PATIENCE);
     await page.waitForSelector(".u-marker", PATIENCE);
+    await page.waitForSelector("#tree [aria-current]", PATIENCE); // archives are listed while the plot is drawn
     const colours = (selector: string, property: string): Promise<string[]> =>
       page.$$eval(
         selector,
