@@ -4,7 +4,7 @@
  * makes it smaller.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parquetWriteBuffer } from "hyparquet-writer";
@@ -47,7 +47,8 @@ for (const cname of ["lz4", "blosclz"]) {
   const source = join(folder, `table-${cname}-${ROWS}.bcolz`);
   if (!existsSync(source)) python("bcolz-zipline", "make", source, cname, String(ROWS));
   const works = {
-    cp: () => void cpSync(source, copy, { recursive: true }),
+    // The program: Node's own copy takes 2.5 times as long from version 22 on.
+    cp: () => void spawnSync("cp", ["-r", source, copy]),
     none: () => measure(["convert", source, target, "--statistics", "none"]),
     pages: () => measure(["convert", source, target]),
   };
