@@ -47,7 +47,7 @@ for (const cname of ["lz4", "blosclz"]) {
   const source = join(folder, `table-${cname}-${ROWS}.bcolz`);
   if (!existsSync(source)) python("bcolz-zipline", "make", source, cname, String(ROWS));
   const works = {
-    // The program: Node's own copy takes 2.5 times as long from version 22 on.
+    // The program: Node's own copy takes twice as long in versions 24 and 26.
     cp: () => void spawnSync("cp", ["-r", source, copy]),
     none: () => measure(["convert", source, target, "--statistics", "none"]),
     pages: () => measure(["convert", source, target]),
