@@ -148,7 +148,7 @@ Examples:
           countItem(item, totals);
           if (item.kind === "outcome") await record?.add(toJson(item.outcome), item.files);
           else if (item.kind === "unfinished") await record?.add(itemJson(item));
-          const isHidden = onlyDamaged || (!json && "isIndex" in item && item.isIndex === true);
+          const isHidden = onlyDamaged || (!json && item.kind === "outcome" && item.isIndex === true);
           if (quiet || (isHidden && isIntact(item))) continue;
           if (json) {
             if (item.kind === "kept") continue;
@@ -159,8 +159,8 @@ Examples:
         await record?.close();
       }
       await conclude(totals, options, context);
-      if (json) leftOut.indexes.splice(0);
-      if (!quiet) await noteLeftOut(leftOut, "verified, listed only if damaged", context);
+      const unlisted = json ? { ...leftOut, indexes: [] } : leftOut; // JSON lists the indexes too
+      if (!quiet) await noteLeftOut(unlisted, "verified, listed only if damaged", context);
     });
 }
 

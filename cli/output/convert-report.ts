@@ -345,20 +345,19 @@ async function printColumnPlans(
   }
   if (flags.json === true) return context.json({ destination, format: flags.to, entries: all });
   const header = ["source", "action", "shape", "chunks", "size", "destination"];
-  const rows = all.flatMap(({ path, node: own, arrays, kept, code, message }) =>
-    kept === true
-      ? [[printable(path), "keep", "-", "-", "-", printable(own)]]
-      : code === undefined
-        ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
-            printable(source),
-            action,
-            shapeText(shape ?? []),
-            formatCount(chunks),
-            formatSize(nbytes),
-            printable(node),
-          ])
-        : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
-  );
+  const rows = all.flatMap(({ path, node: own, arrays, kept, code, message }) => {
+    if (kept === true) return [[printable(path), "keep", "-", "-", "-", printable(own)]];
+    if (code !== undefined)
+      return [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]];
+    return arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
+      printable(source),
+      action,
+      shapeText(shape ?? []),
+      formatCount(chunks),
+      formatSize(nbytes),
+      printable(node),
+    ]);
+  });
   await context.out.lines(alignRows([header, ...rows], new Set([3, 4]), context.out.columns));
   for (const { arrays, notes } of all) {
     for (const { source, reason } of arrays)

@@ -150,7 +150,8 @@ function shareOf(value: number, least: number, greatest: number): number {
 
 /** A value for people: whole numbers with separators, fractions with six digits, dates. */
 function scaleText(value: number | bigint, dtype: DType, digits: number): string {
-  if (/time/.test(dtype.kind)) return formatValue(value, dtype).replace(/\.0+$/, "");
+  if (dtype.kind === "datetime" || dtype.kind === "timedelta")
+    return formatValue(value, dtype).replace(/\.0+$/, "");
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return formatCount(value);
   const isLong = digits === 6 && Math.abs(value) >= 1e5 && Math.abs(value) < Number.MAX_SAFE_INTEGER;
   return isLong ? formatCount(Math.round(value)) : String(Number(value.toPrecision(digits)));

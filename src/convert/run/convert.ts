@@ -122,9 +122,9 @@ async function completeHierarchy(
   const started = performance.now();
   const { store, path: root = "" } = destination;
   const { signal, verify = false } = options;
+  if (!(await isFinished(store, root, options))) return undefined;
   const progress = new ConversionProgress({ items, isTree: true }, options.onProgress);
   const outcomes = new Outcomes();
-  if (!(await isFinished(store, root, options))) return undefined;
   const missing: [number, SourceItem][] = [];
   for (const [index, item] of items.entries())
     if (await isFinished(store, joinKey(root, item.node), { signal })) outcomes.addFound(index, item);
