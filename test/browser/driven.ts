@@ -35,6 +35,21 @@ export function cellsOf(page: Page, selector: string): Promise<string[][]> {
   );
 }
 
+/** Whether `condition`, which runs in the page with `argument`, becomes true while a person would wait. */
+export async function comesTrue<Argument = undefined>(
+  page: Page,
+  condition: (argument: Argument) => boolean,
+  argument?: Argument,
+): Promise<boolean> {
+  try {
+    await page.waitForFunction(condition as (argument: unknown) => boolean, argument, PATIENCE);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && error.name === "TimeoutError") return false;
+    throw error;
+  }
+}
+
 /** Opens a table that is collapsed, and waits for its cells. */
 export async function openTable(page: Page, selector: string): Promise<string[][]> {
   await page.click(`${selector} summary`);

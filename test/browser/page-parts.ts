@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { open, openArchive, slice } from "superchunk/node";
 import type { ZarrChunk } from "superchunk/zarr";
-import { cellsOf, newPage, openTable, PATIENCE } from "./driven.ts";
+import { cellsOf, comesTrue, newPage, openTable, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
 /** Blocks and streams match the chunk's bytes: they begin where it says, and leave no byte between them. */
@@ -400,43 +400,42 @@ export async function checkForcedColours(browser: Browser, url: string, outcome:
     await page.goto(`${url}#archive=daily.bcolz&view=plot&columns=open,close`);
     await page.waitForSelector("[data-counted]", PATIENCE);
     await page.waitForSelector(".u-marker", PATIENCE);
-    await page.waitForSelector("#tree [aria-current]", PATIENCE); // archives are listed while the plot is drawn
-    const colours = (selector: string, property: string): Promise<string[]> =>
-      page.$$eval(
-        selector,
-        (all, name) => [...new Set(all.map((each) => getComputedStyle(each).getPropertyValue(name)))],
-        property,
-      );
-    const back = await colours("body", "background-color");
+    // The list and the view are drawn again when more is known, so what is compared may be gone for a moment.
     for (const [chosen, other, property] of [
       ['[role="tab"][aria-selected="true"]', '[role="tab"][aria-selected="false"]', "border-bottom-color"],
       ["#tree [aria-current]", "#tree a:not([aria-current])", "background-color"],
       [".histogram i", "body", "background-color"],
     ] as const) {
-      const [a, b] = [await colours(chosen, property), await colours(other, property)];
-      const isSeen = a.length === 1 && !b.includes(a[0] ?? "") && a[0] !== back[0];
-      outcome.expect(`${colorScheme}: ${chosen} is ${a}, not ${b}`, isSeen, true);
-    }
-    const names = await page.$$eval(".u-series .u-label", (all) => all.map((each) => each.textContent));
-    const markers = await colours(".u-series .u-marker", "border-top-color");
-    outcome.expect(`${colorScheme}: colours of ${names}`, markers.length >= 2, true);
-    await page.goto(`${url}#archive=matrix&view=chunks`);
-    // The view is drawn again when more is known, so the ramp may be gone for a moment.
-    const isRampSeen = await page
-      .waitForFunction(
-        () =>
-          /gradient/.test(
-            [...document.querySelectorAll(".ramp")]
-              .map((each) => getComputedStyle(each).backgroundImage)
-              .join(),
-          ),
-        undefined,
-        PATIENCE,
-      )
-      .then(
-        () => true,
-        () => false,
+      const isSeen = await comesTrue(
+        page,
+        ([one, rest, name]) => {
+          const colours = (selector: string): Set<string> =>
+            new Set(
+              [...document.querySelectorAll(selector)].map((each) =>
+                getComputedStyle(each).getPropertyValue(name),
+              ),
+            );
+          const [a, b] = [[...colours(one)], colours(rest)];
+          const back = getComputedStyle(document.body).backgroundColor;
+          return a.length === 1 && b.size > 0 && !a.some((colour) => colour === back || b.has(colour));
+        },
+        [chosen, other, property] as const,
       );
+      outcome.expect(`${colorScheme}: ${chosen} differs from ${other} and from the page`, isSeen, true);
+    }
+    const isEachMarked = await comesTrue(page, () => {
+      const colours = [...document.querySelectorAll(".u-series .u-marker")].map(
+        (each) => getComputedStyle(each).borderTopColor,
+      );
+      return new Set(colours).size >= 2;
+    });
+    outcome.expect(`${colorScheme}: two columns have two colours`, isEachMarked, true);
+    await page.goto(`${url}#archive=matrix&view=chunks`);
+    const isRampSeen = await comesTrue(page, () =>
+      [...document.querySelectorAll(".ramp")].some((each) =>
+        getComputedStyle(each).backgroundImage.includes("gradient"),
+      ),
+    );
     outcome.expect(`${colorScheme}: the ramp`, isRampSeen, true);
     outcome.expect("troubles", troubles, []);
     await page.close();
