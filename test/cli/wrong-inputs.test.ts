@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
+import { recordKey } from "../../src/format/naming.ts";
 import { create } from "../../src/node/index.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -317,12 +318,27 @@ it("a file of one of many sources that exists is named, and stays until --overwr
   expect([code, err]).toEqual([
     1,
     expect.stringContaining(
-      `superchunk: not converted: ${at("many/a")}: ${at("rows/a.parquet")}: the destination exists; replace it with --overwrite, or choose another (CONFLICT)`,
+      `superchunk: not converted: ${at("many/a")}: ${at("rows/a.parquet")}: the destination exists; --resume keeps it and converts what is missing, --overwrite replaces it; or choose another (CONFLICT)`,
     ),
   ]);
   expect(readFileSync(at("rows/a.parquet"), "utf8")).toBe("other");
   expect((await runCli([...convert, "--overwrite"])).code).toBe(0);
   expect(readFileSync(at("rows/a.parquet"), "utf8").slice(0, 4)).toBe("PAR1");
+});
+
+it("--resume is named where it continues what is at the destination, and only there", async () => {
+  cpSync(at("array"), at("many/a"), { recursive: true });
+  expect((await runCli(["convert", at("many"), at("many.zarr")])).code).toBe(0);
+  cpSync(at("array"), at("many/b"), { recursive: true });
+  const again = await runCli(["convert", at("many"), at("many.zarr")]);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining("--resume keeps it and converts what")]);
+  expect((await runCli(["convert", at("many"), at("many.zarr"), "--resume"])).code).toBe(0);
+  const one = ["convert", at("array"), at("one.npy")];
+  expect((await runCli(one)).code).toBe(0);
+  expect((await runCli(one)).err).not.toContain("--resume");
+  // As an interrupted conversion with --overwrite leaves it: the old file is there, and the record.
+  writeFileSync(at(recordKey("one.npy", false)), "{}");
+  expect((await runCli(one)).err).toContain("an unfinished conversion is there; --resume continues it");
 });
 
 it("what only arrays of superchunks can do names the command that makes one, also of a table", async () => {

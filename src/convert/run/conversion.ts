@@ -25,6 +25,7 @@ import {
   emptyDestination,
   isMark,
   refuseExisting,
+  UNFINISHED,
 } from "./destination.ts";
 import {
   HANDED,
@@ -221,11 +222,7 @@ export class Conversion {
     const root = this.#root;
     const key = recordKey(root, isHierarchy);
     if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
-      throw conflict(
-        store.describe(root),
-        "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
-        "overwrite",
-      );
+      throw conflict(store.describe(root), UNFINISHED, "overwrite");
     const settings = {
       ...this.#target.settings(this.#options),
       ...ConversionRecord.damagedSetting(this.#options),
@@ -423,7 +420,8 @@ export class Conversion {
       record.clear(node);
     }
     if (this.#target.ending !== undefined && this.#options.overwrite !== true)
-      for (const { root } of run.arrays) await refuseExisting(store, root, { signal });
+      for (const { root } of run.arrays)
+        await refuseExisting(store, root, { signal, isMany: this.#sources.isTree });
     const made = (await run.claim?.(store)) ?? [];
     try {
       await assertApart(store, run.folders?.() ?? []).catch(async (error: unknown) => {

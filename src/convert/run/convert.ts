@@ -84,7 +84,9 @@ export async function convert(
   if (options.verifyOnly === true)
     return verifyResult(target, destination, await sourcesOf(source, target, options, path), options);
   // A folder of a million archives takes minutes to walk.
-  const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
+  const isMany = !isList(source) && !("kind" in source);
+  const isTaken =
+    target.isHierarchy && (await checkDestination(store, path, { ...options, isMany })) === "taken";
   if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options, path);
   if (isTaken && options.resume === true && sources.isTree) {

@@ -6,7 +6,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json.ts";
-import { CONVERT_RECORD } from "../../format/naming.ts";
+import { CONVERT_RECORD, recordKey } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { deleteTree, walkKeys } from "../../store/tree.ts";
@@ -317,11 +317,17 @@ const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarra
 
 export const EXISTS = "the destination exists; replace it with {overwrite: true}, or choose another";
 
+const EXISTS_OF_MANY =
+  "the destination exists; {resume: true} keeps it and converts what is missing, {overwrite: true} replaces it; or choose another";
+
+export const UNFINISHED =
+  "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it";
+
 /** Throws `CONFLICT` for a file that must not be replaced, before the source is read: a bucket refuses it only at the end. */
 export async function refuseExisting(
   store: ReadableStore,
   key: string,
-  { resume, overwrite, signal }: DestinationOptions,
+  { resume, overwrite, isMany, signal }: DestinationOptions,
 ): Promise<void> {
   if (
     key === "" ||
@@ -330,13 +336,20 @@ export async function refuseExisting(
     (await store.stat(key, { signal })) === undefined
   )
     return;
-  throw conflict(store.describe(key), EXISTS, "overwrite");
+  const isUnfinished = isMany !== true && (await store.stat(recordKey(key, false), { signal })) !== undefined;
+  throw conflict(store.describe(key), isUnfinished ? UNFINISHED : existsText(isMany), "overwrite");
+}
+
+function existsText(isMany = false): string {
+  return isMany ? EXISTS_OF_MANY : EXISTS;
 }
 
 /** How to treat what is at the destination. */
 interface DestinationOptions extends StoreOptions {
   readonly resume?: boolean | undefined;
   readonly overwrite?: boolean | undefined;
+  /** True if the source is a folder of many archives: a later conversion can add what is missing. */
+  readonly isMany?: boolean;
 }
 
 /**
@@ -365,13 +378,7 @@ export async function checkDestination(
       "the destination holds files, but no Zarr hierarchy, so it is never overwritten; choose another",
     );
   if (overwrite) return "taken";
-  throw conflict(
-    path,
-    names.includes(CONVERT_RECORD)
-      ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
-      : EXISTS,
-    "overwrite",
-  );
+  throw conflict(path, names.includes(CONVERT_RECORD) ? UNFINISHED : existsText(options.isMany), "overwrite");
 }
 
 /**
