@@ -5,7 +5,7 @@
  * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
-import { at, elementsOf, stepsOf } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
 import { checkOptions } from "../store/check-options.ts";
@@ -120,8 +120,9 @@ interface Scan {
   readonly filters: readonly FilterColumn[];
   /** Rows that may match. */
   readonly spans: readonly Window[];
-  /** Rows of a window. */
+  /** Rows of a window, and of the first one, after which they double. */
   readonly step: number;
+  readonly firstStep: number;
 }
 
 /** Matching rows, with the bytes of each column. */
@@ -240,13 +241,11 @@ async function prepareScan(handle: object, table: ScanTable, options: ScanRowsOp
   const damage = memory?.found?.damage;
   const index = memory?.found === undefined ? "absent" : damage === undefined ? "used" : "damaged";
   options.onPlan?.({ chunks, skipped, ...(memory === undefined ? {} : { index }), damage });
-  return {
-    rows,
-    output,
-    filters,
-    spans,
-    step: windowRows([...output, ...filters.map(({ column }) => column)]),
-  };
+  const filtered = filters.map(({ column }) => column);
+  const step = windowRows([...output, ...filtered]);
+  // With a limit, the first chunk may be enough.
+  const cells = options.limit === undefined ? [] : filtered.map(({ cellRows }) => cellRows);
+  return { rows, output, filters, spans, step, firstStep: Math.min(step, ...cells) };
 }
 
 function isList(columns: ScanColumns): columns is readonly string[] {
@@ -346,8 +345,14 @@ function gcd(a: number, b: number): number {
 }
 
 /** The rows that may match, cut at window ends. */
-function* windowsOf({ spans, step }: Scan): Generator<Window> {
-  for (const span of spans) for (const [from, to] of stepsOf(span.from, span.to, step)) yield { from, to };
+function* windowsOf({ spans, step, firstStep }: Scan): Generator<Window> {
+  let size = firstStep;
+  for (const { from: first, to: end } of spans)
+    for (let from = first; from < end; size = Math.min(step, 2 * size)) {
+      const to = Math.min(end, (Math.floor(from / size) + 1) * size);
+      yield { from, to };
+      from = to;
+    }
 }
 
 /** Matching rows of a window, counted from its first, and their values by column. */

@@ -1,9 +1,10 @@
 /** `scan`: the rows that a filter selects, from every kind of table, against plain loops over the stored values. */
-import { copyFileSync, utimesSync } from "node:fs";
+import { copyFileSync, cpSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, openTable } from "../../src/node/index.ts";
 import type { ScanPlan, ScanRowsOptions } from "../../src/scan/scan.ts";
+import { temporaryFolder } from "../folder.ts";
 import {
   expected,
   FILTERS,
@@ -49,6 +50,21 @@ describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => 
     const takes = of("volume", (v: number) => v > 1990);
     expect(first).toEqual({ rows: expected(takes, []).rows.slice(0, 3), values: {} });
   });
+});
+
+test("a limit that is reached needs no later chunk, which may be damaged", async () => {
+  const path = join(temporaryFolder(), "table");
+  cpSync(paths["ctable"] ?? "", path, { recursive: true });
+  writeFileSync(join(path, "volume/data/__1.blp"), "damaged");
+  const filter = { volume: { gte: 0 } };
+  await using table = await openTable(path);
+  const rows: number[] = [];
+  for await (const batch of table.scan({ filter, limit: 64, columns: ["code", "close"] }))
+    rows.push(...batch.rows);
+  expect(rows).toEqual(Array.from({ length: 64 }, (_, i) => i));
+  const more = table.scan({ filter, limit: 65 });
+  await more.next();
+  await expect(more.next()).rejects.toThrow(/__1\.blp/);
 });
 
 const AGE = new Date(Date.now() - 60_000);
