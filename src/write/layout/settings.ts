@@ -200,13 +200,27 @@ export function storedOptions({
 
 type Shaped = Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns">;
 
-function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
+function largestRow(
+  { dtype, rowShape, hasColumns }: Shaped,
+  sizeOf = (each: DType) => each.itemSize,
+): number {
   const items = elementsOf(rowShape);
-  if (!hasColumns || dtype.kind !== "struct") return items * dtype.itemSize;
+  if (!hasColumns || dtype.kind !== "struct") return items * sizeOf(dtype);
   return dtype.fields.reduce(
-    (most, { dtype: { itemSize }, shape }) => Math.max(most, items * itemSize * elementsOf(shape)),
+    (most, { dtype: own, shape }) => Math.max(most, items * sizeOf(own) * elementsOf(shape)),
     0,
   );
+}
+
+/** Most bytes of a text that count for the length of a chunk: one very long value pads all others to its length. */
+const MAX_TEXT_BYTES = 256;
+
+/** Bytes of an item, of which long text counts only in part. */
+function countedSize(dtype: DType): number {
+  const { kind, itemSize } = dtype;
+  if (kind === "struct")
+    return dtype.fields.reduce((sum, each) => sum + elementsOf(each.shape) * countedSize(each.dtype), 0);
+  return kind === "unicode" || kind === "bytes" ? Math.min(itemSize, MAX_TEXT_BYTES) : itemSize;
 }
 
 /**
@@ -219,7 +233,7 @@ function chooseChunklen(
   optimize: Optimize | undefined,
 ): number {
   const row = elementsOf(base.rowShape) * base.dtype.itemSize;
-  const largest = largestRow(base);
+  const largest = largestRow(base, countedSize);
   if (row === 0 || largest === 0) return 1024;
   const forZarr = optimize === undefined && base.zarr === true;
   // Zarr readers treat each column as an array.

@@ -46,6 +46,39 @@ test("columns are cut by their own bytes, and only arrays of superchunks by thos
   await read.close();
 });
 
+test("one very long text does not make chunks of a few rows", async () => {
+  const folder = temporaryFolder();
+  const lengths = [
+    [{ dtype: "<U64" }, 512],
+    [{ dtype: "<U6000" }, 349],
+    [{ dtype: "|S6000" }, 512],
+    [
+      {
+        dtype: [
+          ["id", "<i8"],
+          ["note", "<U6000"],
+        ],
+        columns: false,
+      },
+      349,
+    ],
+    [
+      {
+        dtype: [
+          ["id", "<i8"],
+          ["note", "<U6000"],
+        ],
+      },
+      349,
+    ],
+    [{ dtype: "|V6000" }, 21],
+  ] as const;
+  for (const [i, [options, rows]] of lengths.entries()) {
+    await using made = await create(join(folder, `${i}`), options as { dtype: string });
+    expect([options, made.chunkLength]).toEqual([options, rows]);
+  }
+});
+
 test("the command takes --optimize, and refuses it where it has no meaning", async () => {
   const root = join(temporaryFolder(), "array");
   const made = ["create", root, "--dtype", "<f8", "--zarr", "--expectedlen", "10", "--optimize", "read"];
