@@ -51,15 +51,29 @@ it("errors are listed before warnings, and neither counts against the other", as
   expect(found.at(-1)).toBe("  10 more LEFTOVER; --json lists all");
 });
 
-it("bytes after the last chunk of a Bloscpack file are a warning", async () => {
-  writeFileSync(at("text"), "text ".repeat(100));
-  await runCli(["compress", at("text"), at("text.blp")]);
+it.each([
+  ["with offsets", "text ".repeat(100), []],
+  ["with offsets, of values that did not compress", randomValues(), []],
+  ["without offsets", "text ".repeat(100), ["-o"]],
+  ["without offsets, of values that did not compress", randomValues(), ["-o"]],
+] as const)("bytes after the last chunk of a Bloscpack file %s are a warning", async (_, content, options) => {
+  writeFileSync(at("text"), content);
+  await runCli(["compress", ...options, at("text"), at("text.blp")]);
+  expect((await runCli(["verify", at("text.blp")])).out).not.toContain("TRAILING");
   writeFileSync(at("text.blp"), Buffer.concat([readFileSync(at("text.blp")), Buffer.from("more")]));
   const { code, out } = await runCli(["verify", at("text.blp")]);
   expect([code, out]).toEqual([
     0,
     expect.stringMatching(/^ok .*\n {2}warning TRAILING: .*chunk 0: 4 bytes follow/),
   ]);
+});
+
+it("bytes after the last chunk of a superchunk are a warning, also if it did not compress", async () => {
+  writeFileSync(at("values"), randomValues());
+  await runCli(["create", at("v"), "--dtype", "<f8", "--from", at("values")]);
+  const file = at("v/data/__1__.bin");
+  writeFileSync(file, Buffer.concat([readFileSync(file), Buffer.from("more")]));
+  expect((await runCli(["verify", at("v")])).out).toMatch(/warning TRAILING: .*: 4 bytes follow/);
 });
 
 it("bytes after the chunk of a carray's file are a warning, also if it did not compress", async () => {

@@ -190,8 +190,11 @@ function roomEnds(starts: Float64Array, size: number): Float64Array {
 }
 
 async function walkAll(store: ReadableStore, request: WalkRequest): Promise<Located> {
+  const { count, size, digestLength } = request;
   const walked = await walkChunks(store, request);
-  const ends = walked.starts.map((start, i) => start + at(walked.sizes, i) + request.digestLength);
+  const ends = walked.starts.map((start, i) =>
+    i + 1 === count ? size : start + at(walked.sizes, i) + digestLength,
+  );
   return { starts: walked.starts, ends, walked };
 }
 

@@ -102,14 +102,14 @@ export async function* fetchChunks(
 }
 
 /**
- * Most bytes that the chunk and its digest can take, without its prologue; in an object of unknown size one more, which shows
- * whether bytes follow the longest possible chunk.
+ * Most bytes that the chunk and its digest can take, without its prologue; at the end of an object, or in one of unknown
+ * size, one more, which shows whether bytes follow the longest possible chunk.
  */
 export function boundOf(place: PlacedChunk): number {
   const digest = DIGEST_LENGTHS[place.checksum];
-  const more = place.available === Number.POSITIVE_INFINITY ? 1 : 0;
-  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD + more;
-  return Math.min(place.available, size + digest);
+  const more = place.endsObject === true || place.available === Number.POSITIVE_INFINITY ? 1 : 0;
+  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
+  return Math.min(place.available, size + digest + more);
 }
 
 function* joinSpans(places: Iterable<PlacedChunk>): Generator<FetchSpan> {
