@@ -190,4 +190,17 @@ describe("archives that must be refused", () => {
       findings: [{ severity: "warning", code: "UNSUPPORTED" }],
     });
   });
+
+  test("the chunks of Python objects are counted alike everywhere: bcolz stores one object in each", async () => {
+    const archive = await openArray(findFixture("carray/bcolz-object"));
+    let listed = 0;
+    let stored = 0;
+    for await (const { key } of archive.listChunks()) {
+      listed++;
+      stored += (await archive.store.stat(key))?.size ?? 0;
+    }
+    expect([listed, archive.nchunks, archive.chunkLength]).toEqual([4, 4, 1]);
+    expect(await archive.summary()).toMatchObject({ nchunks: 4, chunkLength: 1 });
+    expect(await archive.storedBytes()).toBeGreaterThan(stored);
+  });
 });

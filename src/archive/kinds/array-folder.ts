@@ -153,7 +153,7 @@ export interface ArrayFace {
   readonly identity?: Identity;
   readonly sequence: SequenceMaker;
   /** Makes the sequence of a folder of Python objects, whose sizes the metadata do not give (default: as `sequence`). */
-  readonly pickles?: (dataFolder: string) => ChunkSequence;
+  readonly pickles?: SequenceMaker;
 }
 
 /** An array whose items are all in one folder. */
@@ -178,19 +178,22 @@ function oneColumn(
   face: ArrayFace,
   { dtype, shape, dflt, data }: FolderColumn,
 ): PlainArray {
-  const { chunklen } = folder;
+  const isPickled = dtype.kind === "object";
+  const { sequence, pickles = sequence } = face;
+  // bcolz stores one object per chunk, whatever its metadata say.
+  const chunkLength = isPickled && face.dialect === "carray" ? 1 : folder.chunklen;
+  const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
   const parts: ArchiveParts = {
     ...factsOf(folder, face),
     dialect: face.dialect,
-    sequence: face.sequence(data, elementsOf(shape.slice(1)) * dtype.itemSize),
-    pickles: dtype.kind === "object" ? face.pickles?.(data) : undefined,
+    sequence: (isPickled ? pickles : sequence)(data, rowBytes),
     verify: folder.verify,
     decoder: folder.decoder,
-    cut: { chunkLength: chunklen },
+    cut: { chunkLength },
     clevel: folder.clevel,
     identity: face.identity,
   };
-  return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength: chunklen });
+  return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength });
 }
 
 /** An array whose fields are stored in one folder each; the fields in `groups` are folders of fields again. */

@@ -60,8 +60,6 @@ export interface ArchiveParts extends StoredParts {
   /** Rows that a repair filled. [FG-15] */
   readonly filled?: readonly RowSpan[] | undefined;
   readonly sequence: ChunkSequence;
-  /** The sequence to list and verify, if the metadata do not give the chunks' sizes (Python objects). */
-  readonly pickles?: ChunkSequence | undefined;
   readonly verify: boolean;
   /** Decodes chunks when many are read (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
@@ -141,8 +139,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
-    const { cut, clevel } = this.parts;
-    const sequence = this.parts.pickles ?? this.parts.sequence;
+    const { sequence, cut, clevel } = this.parts;
     const base = { nchunks: sequence.nchunks, ...cut, ...(clevel === undefined ? {} : { clevel }) };
     if (sequence.nchunks === 0) return base;
     const [place] = await sequence.places(0, 1, options.signal);
@@ -206,7 +203,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
     const { listChunks } = await import("../read/list-chunks.ts");
-    yield* listChunks(this.parts.pickles ?? this.parts.sequence, options);
+    yield* listChunks(this.parts.sequence, options);
   }
 
   /**
@@ -228,16 +225,16 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const { sequence, pickles = sequence } = this.parts;
+    const { sequence } = this.parts;
     const unreadable = this.#unreadable;
     const context: VerifyContext = {
-      sequence: pickles,
+      sequence,
       itemSize: unreadable === undefined ? this.#dtype?.itemSize : undefined,
       path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,
       changing: this.dialect === "carray" ? this.path : undefined,
-      scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
+      scan: (places, signal) => this.reader.decodePlaces(places, sequence.nchunks, { signal, verify: true }),
       unreadable,
       identity: this.parts.identity,
     };

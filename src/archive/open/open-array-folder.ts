@@ -67,12 +67,13 @@ export async function openArrayFolder(
         : superchunkSequence(store, dataFolder, nbytes, chunkBytes);
     },
     // bcolz stores one object per chunk and file. Superchunks store a pickle of `chunklen` rows per chunk.
-    pickles: (dataFolder) => {
+    pickles: (dataFolder, rowBytes) => {
       const nbytes = at(folder.shape, 0);
       return pickleSequence(
         layout === "carray"
           ? carraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })
           : superchunkSequence(store, dataFolder, nbytes, folder.chunklen, { isUnsized: true }),
+        nbytes * rowBytes,
       );
     },
   };

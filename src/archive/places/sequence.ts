@@ -71,10 +71,10 @@ export interface ChunkSequence {
 
 /**
  * Chunks whose decoded sizes only their own headers give: Python objects, one pickle per chunk. They are checked and
- * listed, never read. `located` gives their places; its decoded sizes are ignored. [FD-05]
+ * listed, never read. `located` gives their places; its decoded sizes are ignored, and `nbytes` are shown. [FD-05]
  */
-export function pickleSequence(located: ChunkSequence): ChunkSequence {
-  const { store, nbytes, chunkBytes, nchunks, hasChecksums } = located;
+export function pickleSequence(located: ChunkSequence, nbytes: number): ChunkSequence {
+  const { store, chunkBytes, nchunks, hasChecksums } = located;
   return {
     store,
     nbytes,
