@@ -56,17 +56,20 @@ it.each([
   ["with offsets, of values that did not compress", randomValues(), []],
   ["without offsets", "text ".repeat(100), ["-o"]],
   ["without offsets, of values that did not compress", randomValues(), ["-o"]],
-] as const)("bytes after the last chunk of a Bloscpack file %s are a warning", async (_, content, options) => {
-  writeFileSync(at("text"), content);
-  await runCli(["compress", ...options, at("text"), at("text.blp")]);
-  expect((await runCli(["verify", at("text.blp")])).out).not.toContain("TRAILING");
-  writeFileSync(at("text.blp"), Buffer.concat([readFileSync(at("text.blp")), Buffer.from("more")]));
-  const { code, out } = await runCli(["verify", at("text.blp")]);
-  expect([code, out]).toEqual([
-    0,
-    expect.stringMatching(/^ok .*\n {2}warning TRAILING: .*chunk 0: 4 bytes follow/),
-  ]);
-});
+] as const)(
+  "bytes after the last chunk of a Bloscpack file %s are a warning",
+  async (_, content, options) => {
+    writeFileSync(at("text"), content);
+    await runCli(["compress", ...options, at("text"), at("text.blp")]);
+    expect((await runCli(["verify", at("text.blp")])).out).not.toContain("TRAILING");
+    writeFileSync(at("text.blp"), Buffer.concat([readFileSync(at("text.blp")), Buffer.from("more")]));
+    const { code, out } = await runCli(["verify", at("text.blp")]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^ok .*\n {2}warning TRAILING: .*chunk 0: 4 bytes follow/),
+    ]);
+  },
+);
 
 it("bytes after the last chunk of a superchunk are a warning, also if it did not compress", async () => {
   writeFileSync(at("values"), randomValues());

@@ -331,7 +331,10 @@ it("--resume is named where it continues what is at the destination, and only th
   expect((await runCli(["convert", at("many"), at("many.zarr")])).code).toBe(0);
   cpSync(at("array"), at("many/b"), { recursive: true });
   const again = await runCli(["convert", at("many"), at("many.zarr")]);
-  expect([again.code, again.err]).toEqual([1, expect.stringContaining("--resume keeps it and converts what")]);
+  expect([again.code, again.err]).toEqual([
+    1,
+    expect.stringContaining("--resume keeps it and converts what"),
+  ]);
   expect((await runCli(["convert", at("many"), at("many.zarr"), "--resume"])).code).toBe(0);
   const one = ["convert", at("array"), at("one.npy")];
   expect((await runCli(one)).code).toBe(0);
