@@ -4,8 +4,6 @@ import {
   interleave2, interleave2Registers, interleave4, interleave4Registers, interleave8, interleave8Registers,
   streamAt,
 } from "./decode-interleave";
-import { interleave2Registers, interleave4Registers, interleave8Registers, streamAt } from "./decode-interleave";
-
 
 // Bit unshuffle. A block of n elements has 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every element,
 // element 0 in the lowest bit. c-blosc filters only if n is a multiple of 8, and copies all other blocks (since 1.7).
@@ -288,25 +286,20 @@ function put8(
   );
 }
 
-/** 2 bytes of each longer element; the elements are `stride` bytes apart. */
-function gather2(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
+/** As many bytes as a T has, of each longer element; the elements are `stride` bytes apart. */
+function gather<T>(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) interleave2(streams, first + i, dst + i * stride, stride);
-  interleave2(streams, first + last, dst + last * stride, stride);
+  for (let i: usize = 0; i < last; i += 16) interleave<T>(streams, first + i, dst + i * stride, stride);
+  // The last tile may overlap the previous one.
+  interleave<T>(streams, first + last, dst + last * stride, stride);
 }
 
-/** 4 bytes of each longer element; the elements are `stride` bytes apart. */
-function gather4(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) interleave4(streams, first + i, dst + i * stride, stride);
-  interleave4(streams, first + last, dst + last * stride, stride);
-}
-
-/** 8 bytes of each longer element; the elements are `stride` bytes apart. */
-function gather8(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) interleave8(streams, first + i, dst + i * stride, stride);
-  interleave8(streams, first + last, dst + last * stride, stride);
+// @ts-ignore: decorator
+@inline
+function interleave<T>(streams: usize, at: usize, dst: usize, stride: usize): void {
+  if (sizeof<T>() == 2) interleave2(streams, at, dst, stride);
+  else if (sizeof<T>() == 4) interleave4(streams, at, dst, stride);
+  else interleave8(streams, at, dst, stride);
 }
 
 /** Undoes the byte shuffle of a block of `length` bytes. */
@@ -339,16 +332,16 @@ export function unshufflePart(streams: usize, first: usize, count: usize, dst: u
   } else if (typesize == 8) {
     unshuffle8(streams, first, count, dst);
   } else if (typesize == 3) {
-    gather2(streams, first, count, dst, 3);
-    gather2(streams + 4, first, count, dst + 1, 3);
+    gather<u16>(streams, first, count, dst, 3);
+    gather<u16>(streams + 4, first, count, dst + 1, 3);
   } else if (typesize < 8) {
-    gather4(streams, first, count, dst, typesize);
+    gather<u32>(streams, first, count, dst, typesize);
     // The remaining streams, together with some of the previous ones, so that all groups have the same width.
-    gather4(streams + ((typesize - 4) << 2), first, count, dst + typesize - 4, typesize);
+    gather<u32>(streams + ((typesize - 4) << 2), first, count, dst + typesize - 4, typesize);
   } else {
     let group: usize = 0;
-    for (; group + 8 < typesize; group += 8) gather8(streams + (group << 2), first, count, dst + group, typesize);
-    gather8(streams + ((typesize - 8) << 2), first, count, dst + typesize - 8, typesize);
+    for (; group + 8 < typesize; group += 8) gather<u64>(streams + (group << 2), first, count, dst + group, typesize);
+    gather<u64>(streams + ((typesize - 8) << 2), first, count, dst + typesize - 8, typesize);
   }
 }
 

@@ -288,55 +288,33 @@ function bitshuffleFew(src: usize, dst: usize, row: usize, typesize: usize): voi
   }
 }
 
-// @ts-ignore: decorator
-@inline
-function tiles2(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) tile2(src + i * stride, stride, dst + i, pitch);
-  // The last tile ends with the last element and may overlap the previous one.
-  tile2(src + last * stride, stride, dst + last, pitch);
-}
-
-// @ts-ignore: decorator
-@inline
-function tiles4(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) tile4(src + i * stride, stride, dst + i, pitch);
-  tile4(src + last * stride, stride, dst + last, pitch);
-}
-
-// @ts-ignore: decorator
-@inline
-function tiles8(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) tile8(src + i * stride, stride, dst + i, pitch);
-  tile8(src + last * stride, stride, dst + last, pitch);
-}
-
 // Elements of 2, 4 and 8 bytes have separate loops that do not test the width: up to a quarter less time.
 
-function shuffle2(src: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles2(src, 2, count, dst, pitch);
+/** Elements as long as a T into as many streams. */
+function shuffleAll<T>(src: usize, count: usize, dst: usize, pitch: usize): void {
+  tiles<T>(src, sizeof<T>(), count, dst, pitch);
 }
 
-function columns2(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles2(src, stride, count, dst, pitch);
+/** As many columns as a T has bytes, of elements `stride` bytes apart, into as many streams. */
+function columns<T>(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
+  tiles<T>(src, stride, count, dst, pitch);
 }
 
-function shuffle4(src: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles4(src, 4, count, dst, pitch);
+// @ts-ignore: decorator
+@inline
+function tiles<T>(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
+  const last = count - 16;
+  for (let i: usize = 0; i < last; i += 16) tile<T>(src + i * stride, stride, dst + i, pitch);
+  // The last tile ends with the last element and may overlap the previous one.
+  tile<T>(src + last * stride, stride, dst + last, pitch);
 }
 
-function columns4(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles4(src, stride, count, dst, pitch);
-}
-
-function shuffle8(src: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles8(src, 8, count, dst, pitch);
-}
-
-function columns8(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  tiles8(src, stride, count, dst, pitch);
+// @ts-ignore: decorator
+@inline
+function tile<T>(src: usize, stride: usize, dst: usize, pitch: usize): void {
+  if (sizeof<T>() == 2) tile2(src, stride, dst, pitch);
+  else if (sizeof<T>() == 4) tile4(src, stride, dst, pitch);
+  else tile8(src, stride, dst, pitch);
 }
 
 /** Shuffles the bytes of a block of `length` bytes. */
@@ -354,24 +332,24 @@ export function spreadElements(src: usize, count: usize, dst: usize, pitch: usiz
   } else if (count < 16) {
     shuffleFew(src, count, dst, pitch, typesize);
   } else if (typesize == 2) {
-    shuffle2(src, count, dst, pitch);
+    shuffleAll<u16>(src, count, dst, pitch);
   } else if (typesize == 4) {
-    shuffle4(src, count, dst, pitch);
+    shuffleAll<u32>(src, count, dst, pitch);
   } else if (typesize == 8) {
-    shuffle8(src, count, dst, pitch);
+    shuffleAll<u64>(src, count, dst, pitch);
   } else if (typesize == 3) {
-    columns2(src, 3, count, dst, pitch);
-    columns2(src + 1, 3, count, dst + pitch, pitch);
+    columns<u16>(src, 3, count, dst, pitch);
+    columns<u16>(src + 1, 3, count, dst + pitch, pitch);
   } else if (typesize < 8) {
     const rest = typesize - 4;
-    columns4(src, typesize, count, dst, pitch);
-    columns4(src + rest, typesize, count, dst + rest * pitch, pitch);
+    columns<u32>(src, typesize, count, dst, pitch);
+    columns<u32>(src + rest, typesize, count, dst + rest * pitch, pitch);
   } else {
     const rest = typesize - 8;
     for (let first: usize = 0; first < rest; first += 8) {
-      columns8(src + first, typesize, count, dst + first * pitch, pitch);
+      columns<u64>(src + first, typesize, count, dst + first * pitch, pitch);
     }
-    columns8(src + rest, typesize, count, dst + rest * pitch, pitch);
+    columns<u64>(src + rest, typesize, count, dst + rest * pitch, pitch);
   }
 }
 
