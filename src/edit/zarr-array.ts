@@ -9,7 +9,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import type { StoreOptions, WritableStore } from "../store/types.ts";
+import type { StoreOptions } from "../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
   type AttributeChanges,
@@ -79,8 +79,6 @@ export interface ShardTools {
 export class ZarrEdit extends QueuedEditor {
   readonly kind = "array";
   readonly format = "zarr";
-  readonly store: WritableStore;
-  readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>>;
   #array: WritableZarrArray;
   readonly #settings: ZarrEditSettings;
@@ -89,11 +87,9 @@ export class ZarrEdit extends QueuedEditor {
   #behind: SuperchunkError | undefined;
 
   constructor(array: WritableZarrArray, settings: ZarrEditSettings) {
-    super(array.store.describe(array.path), settings.lock);
+    super({ store: array.store, path: array.path }, settings.lock);
     this.#array = array;
     this.#settings = settings;
-    this.store = array.store;
-    this.path = array.path;
     this.reasons = {
       addColumn: NO_COLUMNS,
       renameColumn: NO_COLUMNS,

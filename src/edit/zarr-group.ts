@@ -57,17 +57,13 @@ const REASONS = {
 export class ZarrGroupEdit extends QueuedEditor {
   readonly kind = "group";
   readonly format = "zarr";
-  readonly store: WritableStore;
-  readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>> = REASONS;
   readonly #group: ZarrGroup;
   readonly #maker: MemberMaker;
   #attrs: JsonObject;
 
   constructor(store: WritableStore, group: ZarrGroup, settings: ZarrEditSettings, maker: MemberMaker) {
-    super(store.describe(group.path), settings.lock);
-    this.store = store;
-    this.path = group.path;
+    super({ store, path: group.path }, settings.lock);
     this.#group = group;
     this.#attrs = group.attrs;
     this.#maker = maker;

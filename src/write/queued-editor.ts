@@ -5,6 +5,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
+import type { WritableStore } from "../store/types.ts";
 import { Editable, type PublishPolicy, type WriterLock } from "./editable.ts";
 import type { ArraySettings } from "./layout/settings.ts";
 
@@ -169,18 +170,29 @@ export class WaitingRows {
   }
 }
 
+/** The file or folder that is edited. Its store changes if it gets places. */
+type EditedPlace = Pick<Editable, "store" | "path">;
+
 /** An editor whose operations run one after another. */
 export abstract class QueuedEditor extends Editable {
+  readonly #place: EditedPlace;
   protected readonly line: OperationLine;
   readonly #lock: WriterLock | undefined;
   /** Resolves when the lock has been released. */
   #ended: Promise<void> = Promise.resolve();
 
-  /** @param name of the file or folder in messages */
-  constructor(name: string, lock: WriterLock | undefined) {
+  constructor(place: EditedPlace, lock: WriterLock | undefined) {
     super();
-    this.line = new OperationLine(name, (error) => this.explain(error));
+    this.#place = place;
+    this.line = new OperationLine(place.store.describe(place.path), (error) => this.explain(error));
     this.#lock = lock;
+  }
+
+  get store(): WritableStore {
+    return this.#place.store;
+  }
+  get path(): string {
+    return this.#place.path;
   }
 
   /** Writes everything that waits, durably. */

@@ -100,8 +100,6 @@ const APPENDS_ONLY = "writers that share an array only append to it; open it wit
 export class SharedArray extends QueuedEditor {
   readonly kind = "array";
   readonly format = "blz";
-  readonly store: WritableStore;
-  readonly path: string;
   readonly attrs: JsonObject;
   protected readonly reasons: Readonly<Record<string, string>> = {
     ...Object.fromEntries(OTHER_VERBS.map((verb) => [verb, APPENDS_ONLY])),
@@ -128,14 +126,12 @@ export class SharedArray extends QueuedEditor {
     state: { readonly settings: ArraySettings; readonly base: Base; readonly attrs: JsonObject },
     context: SharedContext,
   ) {
-    super(place.store.describe(place.path), {
+    super(place, {
       release: async () => {
         await this.#root.placed?.closePlaces();
         await context.release?.();
       },
     });
-    this.store = place.store;
-    this.path = place.path;
     this.attrs = state.attrs;
     this.#settings = state.settings;
     this.#root = new ArrayRoot(place.store, place.path, undefined);

@@ -12,7 +12,6 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { PlaceOpening } from "../../places/placed-store.ts";
-import type { WritableStore } from "../../store/types.ts";
 import type { Extent, Selected, Selection } from "../../values/selection.ts";
 import {
   type AppendOptions,
@@ -76,7 +75,7 @@ export class WritableArray extends QueuedEditor {
     attrs: JsonObject,
     { lock, isReadOnly = false, mirror, ...places }: OpenedFor,
   ) {
-    super(writer.root.store.describe(writer.root.path), lock);
+    super(writer.root, lock);
     this.#writer = writer;
     this.#attrs = attrs;
     this.#isReadOnly = isReadOnly;
@@ -85,13 +84,6 @@ export class WritableArray extends QueuedEditor {
     this.#joined = new JoinedRows(this.line, (rows) => this.#append(rows));
   }
 
-  get store(): WritableStore {
-    return this.#writer.root.store;
-  }
-  /** Key of the array's folder in its store. */
-  get path(): string {
-    return this.#writer.root.path;
-  }
   override get dtype(): DType {
     return this.#writer.settings.dtype;
   }

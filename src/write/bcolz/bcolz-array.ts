@@ -68,8 +68,6 @@ const NO_COLUMNS = "a carray has no columns; a table has (create one of a struct
 export class BcolzArray extends QueuedEditor {
   readonly format = "bcolz";
   readonly kind: "array" | "table";
-  readonly store: WritableStore;
-  readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>>;
   readonly #options: BcolzOptions;
   #columns: readonly CarrayColumn[] = [];
@@ -81,9 +79,7 @@ export class BcolzArray extends QueuedEditor {
   #written = 0;
 
   private constructor(store: WritableStore, path: string, isTable: boolean, options: BcolzOptions) {
-    super(store.describe(path), options.lock);
-    this.store = store;
-    this.path = path;
+    super({ store, path }, options.lock);
     this.kind = isTable ? "table" : "array";
     this.#options = options;
     this.reasons = isTable

@@ -73,9 +73,6 @@ export function partError(root: string, path: string): SuperchunkError {
 export class BloscpackFile extends QueuedEditor {
   readonly kind: "array" | "bytes";
   readonly format = "bloscpack";
-  readonly store: WritableStore;
-  /** Key of the file. */
-  readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>> = {
     addColumn: NO_COLUMNS,
     renameColumn: NO_COLUMNS,
@@ -89,9 +86,7 @@ export class BloscpackFile extends QueuedEditor {
   #written = 0;
 
   private constructor(state: BloscpackState, options: BloscpackFileOptions) {
-    super(state.store.describe(state.key), options.lock);
-    this.store = state.store;
-    this.path = state.key;
+    super({ store: state.store, path: state.key }, options.lock);
     this.kind = state.archive.kind;
     this.#state = state;
     this.#options = options;
