@@ -105,6 +105,38 @@ export function isSuperchunkError(error: unknown, code?: ErrorCode): error is Su
   return error instanceof SuperchunkError && (code === undefined || error.code === code);
 }
 
+/** Errors of this library that a caller can do without: all, those of damage, or those of one code. */
+type Harmless = "any" | "damage" | ErrorCode;
+
+function isHarmless(error: unknown, which: Harmless): boolean {
+  if (!isSuperchunkError(error)) return false;
+  return which === "any" || (which === "damage" ? error.isDamage : error.code === which);
+}
+
+/** What `work` returns, or `fallback` if it throws a harmless error. Other errors are passed on. */
+export function valueOr<T, F>(fallback: F, harmless: Harmless, work: () => T): T | F {
+  try {
+    return work();
+  } catch (error) {
+    if (isHarmless(error, harmless)) return fallback;
+    throw error;
+  }
+}
+
+/** The same for work that takes time. */
+export async function resultOr<T, F>(
+  fallback: F,
+  harmless: Harmless,
+  work: () => Promise<T>,
+): Promise<T | F> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isHarmless(error, harmless)) return fallback;
+    throw error;
+  }
+}
+
 function place({ path, chunk }: ErrorDetails): string {
   return `${path === undefined ? "" : `${path}: `}${chunk === undefined ? "" : `chunk ${chunk}: `}`;
 }

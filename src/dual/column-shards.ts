@@ -5,7 +5,7 @@
  */
 import { isEqual } from "../bytes/arrays.ts";
 import { decode } from "../codec/index.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, resultOr } from "../errors.ts";
 import { countChunks, type Run } from "../format/layout.ts";
 import { superchunkName } from "../format/naming.ts";
 import { joinKey, splitKey } from "../store/key.ts";
@@ -111,12 +111,7 @@ export class ColumnShards {
   async inspect(key: string): Promise<FoundShard | undefined> {
     const facts = await this.#place.files.inspect({ side: "zarr", key });
     if (facts === undefined) return undefined;
-    try {
-      return { facts, shard: await this.#read(key, facts.size) };
-    } catch (error) {
-      if (isSuperchunkError(error) && error.isDamage) return { facts, shard: undefined };
-      throw error;
-    }
+    return { facts, shard: await resultOr(undefined, "damage", () => this.#read(key, facts.size)) };
   }
 
   /** Key of the superchunk that holds all chunks of a shard and no others. */
@@ -140,13 +135,10 @@ export class ColumnShards {
 
   /** Reads a superchunk as a shard; undefined if it has no index. */
   async readFull(key: string, size: number): Promise<PublishedShard | undefined> {
-    try {
+    return resultOr(undefined, "damage", async () => {
       const shard = await this.#read(key, size);
       return shard.entries.every((entry) => entry !== undefined) ? shard : undefined;
-    } catch (error) {
-      if (isSuperchunkError(error) && error.isDamage) return undefined;
-      throw error;
-    }
+    });
   }
 
   #read(key: string, size: number): Promise<PublishedShard> {

@@ -12,7 +12,7 @@ import { at } from "../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../bytes/checksum.ts";
 import { typesizeFor } from "../codec/header.ts";
 import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError, valueOr } from "../errors.ts";
 import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { isTaken, joinKey } from "../store/key.ts";
@@ -209,12 +209,7 @@ export async function readDocumentAt(
 ): Promise<{ readonly document: JsonValue | undefined } | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
-  try {
-    return { document: parseJson(bytes, store.describe(key)) };
-  } catch (error) {
-    if (isSuperchunkError(error) && error.isDamage) return { document: undefined };
-    throw error;
-  }
+  return { document: valueOr(undefined, "damage", () => parseJson(bytes, store.describe(key))) };
 }
 
 const MAX_TRIES = 1000;

@@ -3,7 +3,7 @@
  * plain again. @see FORMAT.md [FY-08] [FY-10]
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, resultOr, SuperchunkError } from "../errors.ts";
 import { countChunks } from "../format/layout.ts";
 import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -170,12 +170,7 @@ async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
 
 /** Also false for a name that no object of the store can have, or that leads out of the store. */
 async function isThere(store: WritableStore, key: string): Promise<boolean> {
-  try {
-    return (await store.stat(key)) !== undefined;
-  } catch (error) {
-    if (isSuperchunkError(error, "UNSAFE_PATH")) return false;
-    throw error;
-  }
+  return resultOr(false, "UNSAFE_PATH", async () => (await store.stat(key)) !== undefined);
 }
 
 /** Nodes of the columns of an array that is not open. For a damaged array, the nodes that its root document lists. */

@@ -15,7 +15,7 @@ import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
 import { decode, decodeHeader, encodeHere, HEADER_LENGTH } from "../codec/index.ts";
 import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, resultOr, SuperchunkError, valueOr } from "../errors.ts";
 import { FILE_HEADER_LENGTH } from "../format/header.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ChunkSpan } from "../write/array/superchunk-file.ts";
@@ -177,7 +177,7 @@ export async function isIndexOfFile(store: ReadableStore, key: string, tail: Fou
   const entries = await entriesOfTail(tail, store.describe(key));
   if (entries === undefined) return false;
   const { size, bytes } = tail;
-  try {
+  return resultOr(false, "damage", async () => {
     const { starts } = await openBlpkFile(store, key, size + bytes.length, Number.POSITIVE_INFINITY);
     const own = new Set(starts);
     return (
@@ -185,10 +185,7 @@ export async function isIndexOfFile(store: ReadableStore, key: string, tail: Fou
       starts.every((start) => start < size) &&
       entries.every(({ offset, nbytes }) => offset === size || (own.has(offset) && offset + nbytes <= size))
     );
-  } catch (error) {
-    if (isSuperchunkError(error) && error.isDamage) return false;
-    throw error;
-  }
+  });
 }
 
 /**
@@ -222,12 +219,7 @@ async function entriesOfTail(
 /** Bytes of the chunk at the start of a tail; 0 if there is none. */
 function firstChunkLength(bytes: Uint8Array): number {
   if (bytes.length < HEADER_LENGTH) return 0;
-  try {
-    return decodeHeader(bytes.subarray(0, HEADER_LENGTH), bytes.length).ctbytes;
-  } catch (error) {
-    if (isSuperchunkError(error)) return 0;
-    throw error;
-  }
+  return valueOr(0, "any", () => decodeHeader(bytes.subarray(0, HEADER_LENGTH), bytes.length).ctbytes);
 }
 
 const OWN_HEAD = "superchunk shard";

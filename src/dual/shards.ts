@@ -24,7 +24,7 @@ import {
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
 import { shardKey } from "../convert/targets/shard-files.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError, valueOr } from "../errors.ts";
 import { type BlpkHeader, decodeFileHeader, FILE_HEADER_LENGTH } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -265,13 +265,10 @@ async function readFilesAtOnce(
 
 /** A header that any Zarr reader decodes the chunk of; undefined for damage and for other chunks. */
 function decodeSound(heads: DataView, at: number, available: number): ChunkHeader | undefined {
-  try {
+  return valueOr(undefined, "any", () => {
     const header = decodeHeaderAt(heads, at, available);
     return header.compressor !== "snappy" || header.memcpyed ? header : undefined;
-  } catch (error) {
-    if (isSuperchunkError(error)) return undefined;
-    throw error;
-  }
+  });
 }
 
 /** Notes on files that Bloscpack cannot read. Throws `UNSUPPORTED` for files that must not grow. */

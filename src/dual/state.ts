@@ -8,7 +8,7 @@
 
 import { ZARR_FEATURE } from "../archive/places/layout-files.ts";
 import { hex32 } from "../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError, valueOr } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
 import { isObject, parseJson, stringifyJson } from "../format/json.ts";
@@ -252,12 +252,11 @@ export async function isLive(store: ReadableStore): Promise<boolean> {
   // Most arrays are plain. JSON without this string, and without escapes, need not be parsed.
   const text = new TextDecoder().decode(bytes);
   if (!text.includes(ZARR_FEATURE) && !text.includes("\\")) return false;
-  try {
-    return parseStorage(bytes, store.describe(key)).superchunk?.writeFeatures.includes(ZARR_FEATURE) === true;
-  } catch (error) {
-    if (isSuperchunkError(error)) return false;
-    throw error;
-  }
+  return valueOr(
+    false,
+    "any",
+    () => parseStorage(bytes, store.describe(key)).superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+  );
 }
 
 function isCount(value: unknown): value is number {

@@ -1,5 +1,5 @@
 /** JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Reads and writes. @see FORMAT.md [FJ] */
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError, valueOr } from "../errors.ts";
 import { forgetFloat, isNotedFloat, JsonFloat, noteFloat } from "./json-float.ts";
 import type { JsonInput, JsonObject, JsonValue } from "./types.ts";
 
@@ -45,12 +45,7 @@ export function parseJson(
 
 /** The value of a document, with floats `typed`; the text itself if it is not JSON. */
 export function jsonOrText(text: string, path: string): JsonInput {
-  try {
-    return parseJson(text, path, { floats: "typed" });
-  } catch (error) {
-    if (isSuperchunkError(error) && error.isDamage) return text;
-    throw error;
-  }
+  return valueOr(text, "damage", () => parseJson(text, path, { floats: "typed" }));
 }
 
 interface ParserOptions {

@@ -2,7 +2,7 @@
 
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/pipeline.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError, valueOr } from "../errors.ts";
 import { HELD_NAMES, ZARR_DOCUMENTS } from "../format/naming.ts";
 import { openInFile } from "../open/open-node.ts";
 import {
@@ -446,11 +446,8 @@ export function changedSources(
 const WHOLE_DISK = /^file:\/\/\/(?:[A-Z]:\/)?/;
 
 function isGuarded(guard: Guard, info: ObjectInfo): boolean {
-  try {
+  return valueOr(false, "STALE", () => {
     checkGuard(guard, info, "");
     return true;
-  } catch (error) {
-    if (isSuperchunkError(error, "STALE")) return false;
-    throw error;
-  }
+  });
 }

@@ -1,5 +1,5 @@
 /** Notices that another archive has taken the place of the one that is read. */
-import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { badArgument, resultOr, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Identity, LongOptions } from "./types.ts";
 
@@ -42,10 +42,9 @@ export async function whileUnchanged<T>(
 
 /** For a store that pins versions: true if an object is as when it was first read. Not its beginning, which may be cached. */
 async function isAsBefore(store: ReadableStore, key: string, options: StoreOptions): Promise<boolean> {
-  try {
-    return (await store.getRange(key, { suffixLength: 1 }, options)) !== undefined;
-  } catch (error) {
-    if (isSuperchunkError(error, "STALE")) return false;
-    throw error;
-  }
+  return resultOr(
+    false,
+    "STALE",
+    async () => (await store.getRange(key, { suffixLength: 1 }, options)) !== undefined,
+  );
 }

@@ -6,7 +6,7 @@
 import { defined } from "../../bytes/arrays.ts";
 import { CRC32C_OF_SUMMED, crc32c, DIGEST_LENGTHS } from "../../bytes/checksum.ts";
 import { HEADER_LENGTH, typesizeFor } from "../../codec/header.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, resultOr } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -99,13 +99,8 @@ async function listLeftovers(
   sequence: ChunkSequence,
   signal: AbortSignal | undefined,
 ): Promise<readonly string[]> {
-  try {
-    return await sequence.leftovers(signal);
-  } catch (error) {
-    // A store that cannot list cannot find leftovers.
-    if (isSuperchunkError(error, "UNSUPPORTED")) return [];
-    throw error;
-  }
+  // A store that cannot list cannot find leftovers.
+  return resultOr([], "UNSUPPORTED", () => sequence.leftovers(signal));
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 
 import { elementsOf, isShape } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError, valueOr } from "../../errors.ts";
 import { parseDType, safeText } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
 import { isObject } from "../../format/json.ts";
@@ -101,13 +101,10 @@ async function filledOf(metadata: JsonObject): Promise<Pick<ArchiveParts, "fille
   const stored = metadata[FILLED];
   if (stored === undefined) return { warnings: [] };
   const { filledText, parseFilled } = await import("../../format/layout.ts");
-  try {
+  return valueOr({ warnings: [] }, "any", () => {
     const { filled = [] } = parseFilled({ filled: stored }, "");
     return { filled, warnings: filled.map(filledText) };
-  } catch (error) {
-    if (isSuperchunkError(error)) return { warnings: [] };
-    throw error;
-  }
+  });
 }
 
 function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {

@@ -6,7 +6,7 @@
  */
 
 import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError, valueOr } from "../../errors.ts";
 import { objectOf } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { isIndexGroup } from "../../open/open-node.ts";
@@ -441,10 +441,5 @@ async function unusedFill(array: ZarrArray, { fill }: ZarrType, path: string): P
 }
 
 function parseFillItem(dtype: DType, json: JsonValue, path: string): Uint8Array | undefined {
-  try {
-    return parseFillValue(dtype, json, { path, field: "fill_value" });
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    return undefined;
-  }
+  return valueOr(undefined, "any", () => parseFillValue(dtype, json, { path, field: "fill_value" }));
 }

@@ -4,7 +4,7 @@
  * An unfinished conversion leaves one record, the same for all formats, in the folder of a hierarchy, or beside a file or
  * folder. It says what is being converted, and how far that got. Knows stores; must not know archives.
  */
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError, valueOr } from "../../errors.ts";
 import { jsonBytes, objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { CONVERT_RECORD, recordKey } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -294,12 +294,7 @@ export class ConversionRecord {
 export async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
-  try {
-    return objectOf(parseJson(bytes, store.describe(key)));
-  } catch (error) {
-    if (isSuperchunkError(error) && error.isDamage) return {};
-    throw error;
-  }
+  return valueOr({}, "damage", () => objectOf(parseJson(bytes, store.describe(key))));
 }
 
 /** The string members of an object. */

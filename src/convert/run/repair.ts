@@ -11,7 +11,7 @@ import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { defined, pushAll } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, resultOr, SuperchunkError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { HELD_NAMES, recordKey, ZARR_DOCUMENTS } from "../../format/naming.ts";
@@ -257,13 +257,10 @@ async function openObjects(
   { signal }: RepairOptions,
 ): Promise<ArrayArchive | undefined> {
   if (!(await isArrayFolder(store, path))) return undefined;
-  try {
+  return resultOr(undefined, "any", async () => {
     const archive = await open(store, path, { signal });
     return archive.kind === "array" && archive.dtype.kind === "object" ? archive : undefined;
-  } catch (error) {
-    if (isSuperchunkError(error)) return undefined;
-    throw error;
-  }
+  });
 }
 
 /** Python objects are never decoded: files are copied as they are, except those of a carray whose chunk is damaged. */
@@ -351,13 +348,10 @@ function isSuperchunks(survey: Survey): survey is ArraySurvey {
 
 /** True if a reader finds no error. */
 async function isReadable(store: ReadableStore, path: string): Promise<boolean> {
-  try {
+  return resultOr(false, "any", async () => {
     const archive = await open(store, path);
     return (await archive.verify()).ok;
-  } catch (error) {
-    if (isSuperchunkError(error)) return false;
-    throw error;
-  }
+  });
 }
 
 /** What was found at and below a node. */

@@ -18,7 +18,7 @@ import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import { type PlacedChunk, placeInFile } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { resultOr, SuperchunkError } from "../../errors.ts";
 import { encodeOffsets } from "../../format/encode-file.ts";
 import { OFFSET_LENGTH } from "../../format/header.ts";
 import {
@@ -194,15 +194,12 @@ export class InPlaceChanges {
     const known = this.#opened.get(key);
     if (known !== undefined) return known.file;
     await requireOneName(this.#store, key);
-    try {
+    // Another program may have made it in a form in which chunks cannot move.
+    return resultOr(undefined, "UNSUPPORTED", async () => {
       const file = await InPlaceFile.open(this.#store, key);
       this.#opened.set(key, { number, column, file });
       return file;
-    } catch (error) {
-      // Another program may have made it in a form in which chunks cannot move.
-      if (isSuperchunkError(error, "UNSUPPORTED")) return undefined;
-      throw error;
-    }
+    });
   }
 
   /** Where the chunk is, if a superchunk of the last commit holds it. */

@@ -1,5 +1,5 @@
 /** Prepares a place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { resultOr, SuperchunkError } from "../../errors.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
 import { removeTree } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
@@ -43,12 +43,9 @@ export async function clearPlace(
 /** Folders of a table's columns; empty without a table, or with an unreadable one. */
 async function columnsOf(store: WritableStore, path: string): Promise<readonly string[]> {
   if ((await store.stat(joinKey(path, "__rootdirs__"))) === undefined) return [];
-  try {
-    return (await readTable(store, path)).columns.map(({ folder }) => folder);
-  } catch (error) {
-    if (isSuperchunkError(error) && error.isDamage) return [];
-    throw error;
-  }
+  return resultOr([], "damage", async () =>
+    (await readTable(store, path)).columns.map(({ folder }) => folder),
+  );
 }
 
 async function removeFiles(store: WritableStore, folder: string): Promise<void> {

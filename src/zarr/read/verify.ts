@@ -3,7 +3,7 @@
 import type { Finding, Identity, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { whileUnchanged } from "../../archive/kinds/unchanged.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError, valueOr } from "../../errors.ts";
 import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -71,12 +71,7 @@ async function refuseReplaced(
 
 /** A document that is damaged now was not when the array was opened. */
 function readDocument(bytes: Uint8Array): JsonObject {
-  try {
-    return objectOf(parseJson(bytes, ""));
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    return {};
-  }
+  return valueOr({}, "any", () => objectOf(parseJson(bytes, "")));
 }
 
 /** Copies of a document may have their members in another order. */
