@@ -6,9 +6,9 @@ import { isSuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
-import type { ZarrGroup } from "../zarr/read/group.ts";
+import { isIndexGroup, type ZarrGroup } from "../zarr/read/group.ts";
 import type { OpenZarrOptions } from "../zarr/read/open.ts";
-import { isIndexGroup, openFound } from "./open-node.ts";
+import { openFound } from "./open-node.ts";
 
 /** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {

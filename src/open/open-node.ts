@@ -51,11 +51,6 @@ export async function openInFile(
   return openInside(store, path, isFile ? await headOf(store, path, options) : undefined, options);
 }
 
-/** True for a group of PyTables with the indexes of a table. */
-export function isIndexGroup({ dialect, attrs }: Pick<ZarrArray | ZarrGroup, "dialect" | "attrs">): boolean {
-  return dialect === "hdf5" && attrs["CLASS"] === "TINDEX";
-}
-
 function headOf(
   store: ReadableStore,
   path: string,

@@ -177,6 +177,10 @@ test("indexes of PyTables are read, and left out of what they are no part of", a
       `not listed, unless you name it: an index of PyTables, which only PyTables reads: ${path}/_i_Rows\n`,
     );
   }
+  const info = JSON.parse((await runCli(["info", path, "--json"])).out);
+  const columns = info.columns as { name: string; nbytes: number }[];
+  expect(columns.map(({ name }) => name)).toEqual(["Rows", "prices"]);
+  expect(info.nbytes).toBe(columns.reduce((sum, { nbytes }) => sum + nbytes, 0));
   const named = await runCli(["ls", `${path}/_i_Rows`]);
   expect([named.out.includes("_i_Rows/id/sorted"), named.err]).toEqual([true, ""]);
   const target = join(temporaryFolder(), "out.zarr");

@@ -9,7 +9,6 @@ import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError, valueOr } from "../../errors.ts";
 import { objectOf } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { isIndexGroup } from "../../open/open-node.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import { attributesLeft } from "../../store/types.ts";
 import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
@@ -23,7 +22,7 @@ import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
 import { base64, mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
-import type { ZarrGroup } from "../../zarr/read/group.ts";
+import { isIndexGroup, type ZarrGroup } from "../../zarr/read/group.ts";
 import {
   assertSkippable,
   type ConversionPlan,

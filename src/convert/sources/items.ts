@@ -8,12 +8,12 @@ import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { HELD_ENDS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { isIndexGroup, openFound } from "../../open/open-node.ts";
+import { openFound } from "../../open/open-node.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { namePaths } from "../../zarr/document/node-names.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
-import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
+import { COLUMN_ORDER, isIndexGroup, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
 import {
   assertSkippable,
   type ColumnArray,

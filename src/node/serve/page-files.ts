@@ -241,6 +241,7 @@ export class PageFiles {
     const listed: ListedArchive[] = [];
     for (const [root, place] of this.#roots.entries())
       for await (const found of readablesAt(place)) {
+        if (found.isIndex === true) continue;
         listed.push(describe(found, root, place));
         if (listed.length >= MOST_LISTED) return listed;
       }

@@ -87,6 +87,7 @@ export class Sources {
     if (source.kind === "files") {
       const { findDropped } = await import("./dropped.ts");
       for await (const { found, openIt } of findDropped(source.files, openAt, watch.signal)) {
+        if (found.isIndex === true) continue;
         const entry = entryOf(found, found.path === "" ? "/" : found.path);
         this.#places.set(entry.name, openIt);
         yield entry;
@@ -127,6 +128,7 @@ export class Sources {
     // Over HTTP, groups without consolidated metadata are found with an error instead of their members.
     const { findReadables } = await import("../../open/find-readables.ts");
     for await (const found of findReadables(node, name, { signal: watch.signal })) {
+      if (found.isIndex === true) continue;
       const entry = entryOf(found, found.path === "" ? shown : found.path);
       this.#places.set(entry.name, () => openHere(found.path, true));
       yield entry;

@@ -52,8 +52,14 @@ export class ZarrGroup extends ZarrNode {
   async arrays(options: { readonly skipUnreadable?: boolean | undefined } = {}): Promise<GroupArrays> {
     const found = new Map<string, ZarrArray>();
     const unreadable = new Map<string, SuperchunkError>();
-    await collect(this, "", found, options.skipUnreadable === true ? unreadable : undefined);
-    const parts = { store: this.store, model: this.#model, access: this.#access, unreadable };
+    const indexes = new Set<string>();
+    await collect(
+      this,
+      "",
+      { arrays: found, indexes },
+      options.skipUnreadable === true ? unreadable : undefined,
+    );
+    const parts = { store: this.store, model: this.#model, access: this.#access, unreadable, indexes };
     return new GroupArrays(parts, found).ownStore(this);
   }
 
@@ -74,11 +80,13 @@ interface GroupParts {
   readonly access: GroupAccess;
   /** Why arrays and groups were left out, by path. */
   readonly unreadable: ReadonlyMap<string, SuperchunkError>;
+  /** Paths of the groups with indexes of PyTables. */
+  readonly indexes: ReadonlySet<string>;
 }
 
 /** A group with all arrays below it open, by their paths. */
 export class GroupArrays extends ZarrGroup {
-  /** Paths of the arrays, relative to the group. */
+  /** Paths of the arrays, relative to the group, without those in indexes of PyTables, which only PyTables reads. */
   readonly names: readonly string[];
   /** Rows, if the arrays are directly below and of equal length, as in a table; else undefined. */
   readonly length: number | undefined;
@@ -96,9 +104,11 @@ export class GroupArrays extends ZarrGroup {
     );
     this.#unreadable = group.unreadable;
     this.#arrays = arrays;
-    this.names = [...arrays.keys()];
+    const isInIndex = (name: string): boolean =>
+      [...group.indexes].some((index) => name.startsWith(`${index}/`));
+    this.names = [...arrays.keys()].filter((name) => !isInIndex(name));
     this.length = commonLength(arrays);
-    this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + (nbytes || 0), 0);
+    this.nbytes = this.names.reduce((total, name) => total + (this.column(name).nbytes || 0), 0);
   }
 
   /** Throws `NOT_FOUND`, or for an array that was left out the reason. */
@@ -121,7 +131,7 @@ export class GroupArrays extends ZarrGroup {
 
   override async storedBytes(options: OpenOptions = {}): Promise<number> {
     let total = 0;
-    for (const array of this.#arrays.values()) total += await array.storedBytes(options);
+    for (const name of this.names) total += await this.column(name).storedBytes(options);
     return total;
   }
 
@@ -142,18 +152,27 @@ export class GroupArrays extends ZarrGroup {
   }
 }
 
+/** True for a group of PyTables with the indexes of a table. */
+export function isIndexGroup({ dialect, attrs }: Pick<ZarrArray | ZarrGroup, "dialect" | "attrs">): boolean {
+  return dialect === "hdf5" && attrs["CLASS"] === "TINDEX";
+}
+
 /** Arrays in the order of the attribute `column_order`, else in name order. Unreadable ones go to `unreadable`, if given. */
 async function collect(
   group: ZarrGroup,
   prefix: string,
-  arrays: Map<string, ZarrArray>,
+  found: { readonly arrays: Map<string, ZarrArray>; readonly indexes: Set<string> },
   unreadable?: Map<string, SuperchunkError>,
 ): Promise<void> {
+  const { arrays, indexes } = found;
   for (const name of orderNames(await group.members(), group.attrs)) {
     try {
       const node = await group.open(name);
       if (node.kind === "array") arrays.set(`${prefix}${name}`, node);
-      else await collect(node, `${prefix}${name}/`, arrays, unreadable);
+      else {
+        if (isIndexGroup(node)) indexes.add(`${prefix}${name}`);
+        await collect(node, `${prefix}${name}/`, found, unreadable);
+      }
     } catch (error) {
       const isOf = isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED");
       if (!isOf || unreadable === undefined) throw error;
