@@ -23,7 +23,7 @@ if (typed.length === 1 && ["--version", "-V"].includes(typed[0] ?? "")) {
 } else await main();
 
 async function main(): Promise<void> {
-  const [{ run }, { Interruption }, { showsColour }] = await Promise.all([
+  const [{ run }, { Interruption }, { showsColour, showsOnlyAscii }] = await Promise.all([
     import("./run.ts"),
     import("./failure.ts"),
     import("./output/output.ts"),
@@ -51,5 +51,6 @@ async function main(): Promise<void> {
     stderr: process.stderr,
     signal: controller.signal,
     hasColour: showsColour(process.stdout.isTTY === true, process.env),
+    isAscii: showsOnlyAscii(process.env),
   });
 }

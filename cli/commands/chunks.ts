@@ -77,7 +77,7 @@ Examples:
         }
       }
       if (isEmpty && list === undefined) await context.out.line("no chunks");
-      if (shades.size > 0) await context.out.line(legendOf(shades));
+      if (shades.size > 0) await context.out.drawing([legendOf(shades)]);
       await list?.end();
     });
 }
@@ -280,7 +280,7 @@ async function printMap(
       [next, end] = [next + 1, nchunks];
     }
   }
-  await out.lines(nchunks === 0 ? ["no chunks"] : map.lines(shades));
+  await out.drawing(nchunks === 0 ? ["no chunks"] : map.lines(shades));
   if (failure === undefined) return;
   context.note(exitCodeOf(failure));
   await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(inCommandWords(failure.message))}`);

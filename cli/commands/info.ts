@@ -51,7 +51,9 @@ Examples:
         else {
           await context.out.lines(infoLines(facts, context.out.columns));
           if (options.sample ?? (context.out.isTerminal && isHere(path)))
-            await context.out.lines(sampleLines(await samplesOf(archive, context.signal)));
+            await context.out.drawing(
+              sampleLines(await samplesOf(archive, context.signal), context.out.columns),
+            );
         }
       });
     });

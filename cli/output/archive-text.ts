@@ -15,6 +15,7 @@ import { scaleTexts, sparkline } from "../values/plot.ts";
 import type { Sample } from "../values/sample.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
 import { alignRows, MOST_NAMES, shapeText } from "./layout.ts";
+import { textWidth } from "./text-width.ts";
 
 /** The lines of `info PATH`, for a terminal of the given width. */
 export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
@@ -148,11 +149,11 @@ export interface ColumnSample {
   readonly failure?: string;
 }
 
-/** One line for each sample; none if there is nothing to draw. */
-export function sampleLines(samples: readonly ColumnSample[]): string[] {
+/** One line for each sample, or several on a narrow terminal; none if there is nothing to draw. */
+export function sampleLines(samples: readonly ColumnSample[], terminal?: number): string[] {
   if (samples.length === 0) return [];
   const rows = samples.map(({ name, dtype, nchunks, sample, failure }) => {
-    if (sample === undefined) return [printable(name), `cannot be read: ${failure ?? ""}`, ""];
+    if (sample === undefined) return [printable(name), `cannot be read: ${failure ?? ""}`];
     const { means, least, greatest, rows: count, isAll, chunks } = sample;
     return [
       name === "" ? "values" : printable(name),
@@ -165,7 +166,18 @@ export function sampleLines(samples: readonly ColumnSample[]): string[] {
         : `${formatPlural(count, "row")} in ${formatCount(chunks)} of ${formatPlural(nchunks, "chunk")}`,
     ];
   });
-  return ["", ...alignRows([["sample", "means", "least to greatest", "of"], ...rows])];
+  const table = [["sample", "means", "least to greatest", "of"], ...rows];
+  let lines = alignRows(table, new Set(), terminal);
+  const isWide = (line: string): boolean => textWidth(line) > (terminal ?? Number.POSITIVE_INFINITY);
+  for (const end of [/$/, / (?=to )/]) {
+    if (!lines.some(isWide)) break;
+    const folded = table.flatMap(([name = "", bars = "", range = "", of = ""]) => {
+      const [first = "", ...more] = [...range.split(end), of];
+      return [[name, bars, first], ...more.filter((part) => part !== "").map((part) => ["", "", part])];
+    });
+    lines = alignRows(folded, new Set(), terminal);
+  }
+  return ["", ...lines];
 }
 
 /** A line for each finding, errors first; of many with the same code, only the first. */

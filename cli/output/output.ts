@@ -20,6 +20,8 @@ export interface Io {
   readonly hide?: (text: string) => string;
   /** Verdicts are coloured on stdout (default false). */
   readonly hasColour?: boolean;
+  /** Plots and maps are drawn in ASCII (default false). */
+  readonly isAscii?: boolean;
   /** Calls that clear the bars that are drawn: text goes to the same terminal. */
   readonly bars?: Set<() => void>;
 }
@@ -52,6 +54,29 @@ export function showsColour(
   return isTerminal && NO_COLOR === "" && TERM !== "dumb";
 }
 
+/** True if the locale names an encoding other than UTF-8, or is C. Without a locale, nothing says that Unicode is not shown. */
+export function showsOnlyAscii({
+  LC_ALL,
+  LC_CTYPE,
+  LANG,
+}: Readonly<Record<string, string | undefined>>): boolean {
+  const locale = LC_ALL || LC_CTYPE || LANG || "";
+  return /^(?:C|POSIX)$/.test(locale) || /\.(?!utf-?8)/i.test(locale);
+}
+
+/** The characters of plots and maps, and those in ASCII that are drawn instead. */
+const DRAWN = "▁▂▃▄▅▆▇█▓▒░·×│┤└─";
+const IN_ASCII = "_.:-=+*#%+._x||+-";
+
+function inAscii(line: string): string {
+  return line
+    .replace(/[\u2800-\u28ff]/g, (dots) => {
+      const count = (dots.charCodeAt(0) & 0xff).toString(2).replaceAll("0", "").length;
+      return count > 4 ? "#" : count > 2 ? ":" : count > 0 ? "." : " ";
+    })
+    .replace(/[─-▓·×]/g, (character) => IN_ASCII[DRAWN.indexOf(character)] ?? character);
+}
+
 /** Colours of verdicts. */
 const COLOURS: ReadonlyMap<string, string> = new Map([
   ["DAMAGED", "1;31"],
@@ -69,6 +94,7 @@ export class Output {
   readonly #signal: AbortSignal;
   readonly #hide: (text: string) => string;
   readonly #hasColour: boolean;
+  readonly #isAscii: boolean;
   readonly #bars: ReadonlySet<() => void>;
   readonly isTerminal: boolean;
   /** True once anything has been printed. */
@@ -82,10 +108,12 @@ export class Output {
     signal,
     hide = (text) => text,
     hasColour = false,
+    isAscii = false,
     bars = new Set(),
   }: Omit<Io, "stderr" | "stdin">) {
     this.#hide = hide;
     this.#hasColour = hasColour;
+    this.#isAscii = isAscii;
     this.#bars = bars;
     this.#stream = stream;
     this.#signal = signal;
@@ -124,6 +152,11 @@ export class Output {
 
   async lines(lines: Iterable<string>): Promise<void> {
     for (const line of lines) await this.line(line);
+  }
+
+  /** Prints lines with characters of plots and maps. */
+  drawing(lines: readonly string[]): Promise<void> {
+    return this.lines(this.#isAscii ? lines.map(inAscii) : lines);
   }
 
   /** Prints a line, with its first word coloured if colour is shown. */

@@ -180,11 +180,12 @@ export async function printPlots(
   const height = plots.length === 1 ? 12 : plots.length < 5 ? 6 : 3;
   const margin = Math.max(...plots.map((plot) => plot.margin));
   const width = Math.max(LEAST_WIDTH, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH) - margin - 2);
-  for (const plot of plots) await out.lines(plot.lines(margin, width, height));
+  for (const plot of plots) await out.drawing(plot.lines(margin, width, height));
   const [{ count } = { count: 0 }] = envelopes;
   if (plots.some((plot) => plot.margin > 0))
-    for (const line of axisLines(count, sources[0]?.origin, width))
-      await out.line(`${" ".repeat(margin)} ${line}`);
+    await out.drawing(
+      axisLines(count, sources[0]?.origin, width).map((line) => `${" ".repeat(margin)} ${line}`),
+    );
 }
 
 /** The plot of one column. */

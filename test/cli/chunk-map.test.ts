@@ -2,6 +2,7 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { showsOnlyAscii } from "../../cli/output/output.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -100,4 +101,20 @@ it("the maps of a folder share one legend, which explains every character in the
   expect(legends).toEqual([lines.at(-1)]);
   const explained = [...(legends[0] ?? "")].filter((each) => "█▓▒░".includes(each));
   expect(explained.sort()).toEqual([...new Set(maps.join(""))].sort());
+});
+
+it("maps and plots are in ASCII where the locale's encoding is not UTF-8", async () => {
+  for (const argv of [
+    ["chunks", join(corpusFolder, "ctable/bcolz-daily-equities"), "--map"],
+    ["cat", join(corpusFolder, "bloscpack-3/array-f8.blp"), "--plot"],
+  ]) {
+    const [shown, ascii] = [await runCli(argv), await runCli(argv, { isAscii: true })];
+    expect(ascii.out).toMatch(/^[\x20-\x7e\n]*$/);
+    expect(ascii.out.length).toBe(shown.out.length);
+    expect(ascii.out).not.toBe(shown.out);
+  }
+  const locales = [{ LANG: "C" }, { LANG: "de_DE.UTF-8", LC_ALL: "POSIX" }, { LANG: "de_DE.ISO-8859-1" }];
+  expect(locales.map(showsOnlyAscii)).toEqual([true, true, true]);
+  const others = [{}, { LANG: "C.UTF-8" }, { LANG: "C", LC_ALL: "en_US.utf8" }, { LANG: "de_DE" }];
+  expect(others.map(showsOnlyAscii)).toEqual([false, false, false, false]);
 });

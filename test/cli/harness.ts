@@ -19,6 +19,7 @@ export interface RunSettings {
   readonly rows?: number;
   /** Whether verdicts are coloured; default false. */
   readonly hasColour?: boolean;
+  readonly isAscii?: boolean;
   /** Bytes, or a source that is read when the command asks. */
   readonly stdin?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal?: AbortSignal;
@@ -32,7 +33,8 @@ export async function runCli(argv: readonly string[], settings: RunSettings = {}
   const stdin =
     given === undefined || given instanceof Uint8Array ? new PassThrough().end(given) : Readable.from(given);
   const signal = settings.signal ?? new AbortController().signal;
-  const code = await run(argv, { stdin, stdout, stderr, signal, hasColour: settings.hasColour ?? false });
+  const { hasColour = false, isAscii = false } = settings;
+  const code = await run(argv, { stdin, stdout, stderr, signal, hasColour, isAscii });
   return {
     code,
     out: stdout.bytes.toString("utf8"),

@@ -4,6 +4,7 @@ import type { ArchiveFacts, ChunkFacts } from "../../cli/output/archive-facts.ts
 import { infoLines } from "../../cli/output/archive-text.ts";
 import { foldLine } from "../../cli/output/layout.ts";
 import { textWidth } from "../../cli/output/text-width.ts";
+import { create } from "../../src/node/index.ts";
 import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
@@ -57,6 +58,26 @@ describe("on a terminal of 80 columns", () => {
       expect(words(shown)).toEqual(words((await runCli(argv)).out));
       expect((await runCli(argv)).out.split("\n").length).toBeLessThan(shown.split("\n").length);
     }
+  });
+
+  it("info shows samples of dates, of numbers with all digits, and of many chunks below each other", async () => {
+    const dtype = [
+      ["a_column_with_a_long_name", "<M8[ns]"],
+      ["tenths", "<f8"],
+    ] as const;
+    const path = join(folder, "samples");
+    const made = await create(path, { dtype: dtype as never, chunkLength: 512 });
+    await made.append(
+      Array.from({ length: 9000 }, (_, i) => [1_420_070_400_123_456_789n + BigInt(i), 1e-300 + i * 1e-316]),
+    );
+    await made.close();
+    const shown = await shownIn(80, ["info", path, "--sample"]);
+    const whole = (await runCli(["info", path, "--sample"])).out;
+    expect(words(shown.slice(shown.indexOf("sample")))).toEqual(words(whole.slice(whole.indexOf("sample"))));
+    const ascii = await runCli(["info", path, "--sample"], { isAscii: true });
+    expect(ascii.out).toMatch(/^[\x20-\x7e\n]*$/);
+    expect(whole).toContain("▁▁");
+    expect(ascii.out).toContain("__");
   });
 
   it("lists containers with a long prefix line by line", async () => {
