@@ -224,7 +224,7 @@ export function describedIn(
 }
 
 /** The keys of metadata that are not attributes. */
-const OWN_KEYS: readonly string[] = ["superchunk", "pandas", "ARROW:schema", "zipline.price_scale"];
+export const OWN_KEYS: readonly string[] = ["superchunk", "pandas", "ARROW:schema", "zipline.price_scale"];
 
 /**
  * The dtype of a described column, if the file's column has its type: zipline's prices, for example, may have another one in the file. Times have

@@ -414,6 +414,21 @@ describe("many archives", () => {
   });
 });
 
+it.each(["parquet", "arrow"])("a note names attributes that a file of %s cannot keep", async (format) => {
+  const source = join(folder, "source");
+  const attrs = ["pandas=1", "superchunk=2", "ARROW:schema=3", "own=4"].flatMap((each) => ["--attr", each]);
+  expect((await runCli(["create", source, "--dtype", "<f8", "--shape", "5", ...attrs])).code).toBe(0);
+  const target = join(folder, `rows.${format}`);
+  const { code, err } = await runCli(["convert", source, target]);
+  expect([code, err.match(/attribute "[^"]+" is left out/g)]).toEqual([
+    0,
+    ["superchunk", "pandas", "ARROW:schema"].map((name) => `attribute "${name}" is left out`),
+  ]);
+  const back = join(folder, "back");
+  expect((await runCli(["create", back, "--from", target])).code).toBe(0);
+  expect(JSON.parse((await runCli(["attrs", back])).out)).toEqual({ own: 4 });
+});
+
 describe("an interruption", () => {
   it("ends with 130, leaves nothing that looks complete, and --resume continues", async () => {
     const source = join(folder, "source");

@@ -12,6 +12,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { PRODUCER_VERSION } from "../../parquet/file.ts";
 import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
 import { isDailyBars } from "../../scan/daily-bars.ts";
+import { OWN_KEYS } from "../../tables/column-type.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import { notesOnAttributes } from "../sources/source-array.ts";
@@ -80,9 +81,13 @@ export function notTextNote({ path }: Leaf): string {
   return `column "${path[0]}": its strings are not all UTF-8, so it becomes a column of bytes`;
 }
 
-/** Notes on attributes that change. */
+/** Notes on attributes that change, or that files of tables cannot have. */
 export function notesOnTable(piece: Piece): readonly string[] {
-  return notesOnAttributes(attrsOf(piece));
+  const attrs = attrsOf(piece);
+  const lost = OWN_KEYS.filter((name) => Object.hasOwn(attrs, name)).map(
+    (name) => `the attribute "${name}" is left out, because files of tables use its name for something else`,
+  );
+  return [...lost, ...notesOnAttributes(attrs)];
 }
 
 function attrsOf({ columns, table }: Piece): JsonObject {
@@ -209,9 +214,9 @@ function pandasType(
 export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
   const { columns, table } = piece;
   const attrs = attrsOf(piece);
-  const texts = Object.keys(attrs).map(
-    (name) => [name, stringifyJson(JsonFloat.memberOf(attrs, name))] as const,
-  );
+  const texts = Object.keys(attrs)
+    .filter((name) => !OWN_KEYS.includes(name))
+    .map((name) => [name, stringifyJson(JsonFloat.memberOf(attrs, name))] as const);
   const metadata = new Map(texts);
   const described = columns.flatMap(columnsOf).map(({ name, dtype, shape, attrs: own, fillValue }) => ({
     name: name || ONLY_COLUMN,
