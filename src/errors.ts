@@ -105,10 +105,11 @@ export function isSuperchunkError(error: unknown, code?: ErrorCode): error is Su
   return error instanceof SuperchunkError && (code === undefined || error.code === code);
 }
 
-/** Errors of this library that a caller can do without: all, those of damage, or those of one code. */
-type Harmless = "any" | "damage" | ErrorCode;
+/** Errors that a caller can do without: all of this library, those of damage, those of one code, or what a function says. */
+type Harmless = "any" | "damage" | ErrorCode | ((error: unknown) => boolean);
 
 function isHarmless(error: unknown, which: Harmless): boolean {
+  if (typeof which === "function") return which(error);
   if (!isSuperchunkError(error)) return false;
   return which === "any" || (which === "damage" ? error.isDamage : error.code === which);
 }

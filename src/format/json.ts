@@ -34,30 +34,15 @@ export function parseJson(
   options?: JsonReading & { readonly floats?: "plain" },
 ): JsonValue;
 export function parseJson(source: string | Uint8Array, path: string, options: JsonReading): JsonInput;
-export function parseJson(
-  source: string | Uint8Array,
-  path: string,
-  { floats = "plain", mostValues }: JsonReading = {},
-): JsonInput {
-  const settings = { keepsFloats: floats !== "plain", isTyped: floats === "typed" };
-  return parserOf(source, path, { ...settings, ...(mostValues === undefined ? {} : { mostValues }) }).parse();
+export function parseJson(source: string | Uint8Array, path: string, reading: JsonReading = {}): JsonInput {
+  if (source.length > MAX_JSON_BYTES) throw limit(path, 0, "bytes", MAX_JSON_BYTES, source.length);
+  const text = typeof source === "string" ? source : decodeText(source, path);
+  return new JsonParser(text, path, reading).parse();
 }
 
 /** The value of a document, with floats `typed`; the text itself if it is not JSON. */
 export function jsonOrText(text: string, path: string): JsonInput {
   return valueOr(text, "damage", () => parseJson(text, path, { floats: "typed" }));
-}
-
-interface ParserOptions {
-  readonly keepsFloats?: boolean;
-  readonly isTyped?: boolean;
-  readonly mostValues?: number;
-}
-
-function parserOf(source: string | Uint8Array, path: string, options: ParserOptions): JsonParser {
-  if (source.length > MAX_JSON_BYTES) throw limit(path, 0, "bytes", MAX_JSON_BYTES, source.length);
-  const text = typeof source === "string" ? source : decodeText(source, path);
-  return new JsonParser(text, path, options);
 }
 
 function decodeText(bytes: Uint8Array, path: string): string {
@@ -97,8 +82,7 @@ const WORDS: readonly (readonly [string, JsonValue])[] = [
 class JsonParser {
   readonly #text: string;
   readonly #path: string;
-  readonly #keepsFloats: boolean;
-  readonly #isTyped: boolean;
+  readonly #floats: JsonReading["floats"];
   readonly #mostValues: number;
   #at = 0;
   #values = 0;
@@ -106,13 +90,11 @@ class JsonParser {
   /** The first float above the largest. */
   #beyond: string | undefined;
 
-  constructor(text: string, path: string, options: ParserOptions) {
-    const { keepsFloats = false, isTyped = false, mostValues = MAX_JSON_VALUES } = options;
-    this.#mostValues = mostValues;
+  constructor(text: string, path: string, { floats = "plain", mostValues = MAX_JSON_VALUES }: JsonReading) {
     this.#text = text;
     this.#path = path;
-    this.#keepsFloats = keepsFloats;
-    this.#isTyped = isTyped;
+    this.#floats = floats;
+    this.#mostValues = mostValues;
   }
 
   parse(): JsonInput {
@@ -120,13 +102,13 @@ class JsonParser {
     this.#skip();
     if (this.#at < this.#text.length) throw this.#fault("the end of the text");
     // Thrown only now, so that a text that is not JSON gives the other error.
-    if (this.#isTyped && this.#beyond !== undefined)
+    if (this.#floats === "typed" && this.#beyond !== undefined)
       throw new SuperchunkError(
         "LIMIT",
         `${this.#beyond} is beyond the largest float, 1.7976931348623157e308. Give a smaller number, or the word Infinity`,
         { path: this.#path, field: "JSON", expected: "a float", found: this.#beyond },
       );
-    return value instanceof JsonFloat && !this.#keepsFloats ? value.value : value;
+    return value instanceof JsonFloat && this.#floats === "plain" ? value.value : value;
   }
 
   #value(depth: number): JsonInput {
@@ -183,7 +165,7 @@ class JsonParser {
   /** A value that becomes a member of an object or list. */
   #member(container: object, name: string | number, depth: number): JsonInput {
     const member = this.#value(depth + 1);
-    if (this.#keepsFloats) return member;
+    if (this.#floats !== "plain") return member;
     if (member instanceof JsonFloat) {
       this.#hasFloats = true;
       noteFloat(container, name, member.value);

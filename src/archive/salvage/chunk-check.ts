@@ -3,7 +3,7 @@ import { isEqual } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS, loadDigest } from "../../bytes/checksum.ts";
 import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, type SuperchunkError, valueOr } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -80,13 +80,10 @@ export async function readHeaderAt(
 export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefined {
   // Most bytes are not a header: this rejects them without the cost of an error.
   if (bytes[0] !== 2 || bytes[3] === 0) return undefined;
-  try {
+  return valueOr(undefined, isFlaw, () => {
     const header = decodeHeader(bytes, room);
     return header.ctbytes <= room ? header : undefined;
-  } catch (error) {
-    if (isFlaw(error)) return undefined;
-    throw error;
-  }
+  });
 }
 
 /** The checksum whose digest follows the chunk at an offset; "None" if another chunk, or the end of the file, does; undefined if that is not clear. */

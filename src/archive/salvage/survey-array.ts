@@ -1,6 +1,6 @@
 import { elementsOf, pushAll } from "../../bytes/arrays.ts";
 import { DIGEST_LENGTHS } from "../../bytes/checksum.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { SuperchunkError, valueOr } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import {
   encodeFilled,
@@ -309,12 +309,7 @@ export function showArray(
 }
 
 function filledBefore({ sizes }: KnownArray): readonly RowSpan[] {
-  try {
-    return parseFilled(sizes?.raw ?? {}, "").filled ?? [];
-  } catch (error) {
-    if (isFlaw(error)) return [];
-    throw error;
-  }
+  return valueOr([], isFlaw, () => parseFilled(sizes?.raw ?? {}, "").filled ?? []);
 }
 
 /**

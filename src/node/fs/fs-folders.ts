@@ -14,7 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { PutOptions } from "../../store/types.ts";
-import { explainError, isAbsence, lstat, systemCode } from "./fs-handles.ts";
+import { explainError, ifThere, isAbsence, lstat, systemCode } from "./fs-handles.ts";
 
 /** Most folders to remember; then all are forgotten. */
 const MAX_REMEMBERED = 4096;
@@ -170,7 +170,7 @@ export class Folders {
 
   #examine(folder: string): string | undefined {
     if (folder === "") {
-      const real = realPath(this.root);
+      const real = ifThere(() => fs.realpathSync.native(this.root));
       return real !== undefined && fs.statSync(real).isDirectory() ? real : undefined;
     }
     const path = this.locate(folder);
@@ -285,15 +285,6 @@ export async function orWithoutFolders<T>(path: string | undefined, work: () => 
     return await work();
   } catch (error) {
     for (const folder of made) removeFolder(folder);
-    throw error;
-  }
-}
-
-function realPath(path: string): string | undefined {
-  try {
-    return fs.realpathSync.native(path);
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
     throw error;
   }
 }

@@ -8,7 +8,7 @@ import type { AbsentChunk, DamageReport, Hole, LongOptions, OpenOptions } from "
 import { overlayStore } from "../../archive/places/journal.ts";
 import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { resultOr, SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import { mergeSpans } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -169,12 +169,8 @@ class Survey implements ZarrSurvey {
   }
 
   async #hasIndex(key: string, index: ShardIndex): Promise<boolean> {
-    try {
-      return (await new ShardCache(this.store).open(key, index)) !== undefined;
-    } catch (error) {
-      if (isFlaw(error)) return false;
-      throw error;
-    }
+    const cache = new ShardCache(this.store);
+    return resultOr(false, isFlaw, async () => (await cache.open(key, index)) !== undefined);
   }
 
   /** Replaces the damaged index by an earlier one: no chunk that it names was overwritten. [FH-08] */
@@ -183,17 +179,14 @@ class Survey implements ZarrSurvey {
     grid: readonly number[],
     serializer: ShardingSerializer,
   ): Promise<number | undefined> {
-    try {
+    return resultOr(undefined, isFlaw, async () => {
       // A store that makes shards reads the chunk for this, and can find it damaged.
       const size = (await this.store.stat(key))?.size ?? 0;
       const { entries, size: end } = await findEarlierShard(this.store, key, size, { grid, serializer });
       const bytes = await encodeShardIndex(entries, grid, serializer.index);
       this.#changes.set(key, [{ offset: size - bytes.length, bytes }]);
       return end;
-    } catch (error) {
-      if (isSuperchunkError(error, "UNSUPPORTED") || isFlaw(error)) return undefined;
-      throw error;
-    }
+    });
   }
 
   /** What is wrong with a chunk; undefined if its values can be read. */
@@ -257,14 +250,11 @@ class Survey implements ZarrSurvey {
     const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
     const indexAt = layout.location === "start" ? offset : offset + nbytes - length;
     const path = this.store.describe(key);
-    try {
+    return resultOr(undefined, isFlaw, async () => {
       const bytes = (await this.store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
       const entries = await decodeShardIndex(bytes, { path, start: offset, size: nbytes, grid, layout });
       return { entries, offset: indexAt };
-    } catch (error) {
-      if (isFlaw(error)) return undefined;
-      throw error;
-    }
+    });
   }
 
   /** Shows other bytes in an object, in place of what was shown there before. */
