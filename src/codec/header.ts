@@ -326,12 +326,9 @@ export function findBlockRange(
   table?: BlockTable,
 ): BlockRange {
   checkDecodedRange(header, start, length);
-  if (header.memcpyed) {
-    // A stored chunk can be read from any byte, not only from the start of a block.
-    const [firstBlock, endBlock] = blocksOf(header, start, length);
-    return { firstBlock, endBlock, offset: HEADER_LENGTH + start, length };
-  }
   const [firstBlock, endBlock] = blocksOf(header, start, length);
+  // A stored chunk can be read from any byte, not only from the start of a block.
+  if (header.memcpyed) return { firstBlock, endBlock, offset: HEADER_LENGTH + start, length };
   if (firstBlock === endBlock) return { firstBlock, endBlock, offset: headLength(header), length: 0 };
   const { starts, ends } = table ?? readBlockTable(head, header);
   let from = header.ctbytes;

@@ -55,6 +55,7 @@ export class KernelModule {
   readonly #hex: string;
   #module: WebAssembly.Module | undefined;
   #compiling: Promise<void> | undefined;
+  #preparing: Promise<void> | undefined;
 
   /** @param hex the module's bytes, as stored in `src/kernels/generated` */
   constructor(name: ModuleName, hex: string) {
@@ -81,7 +82,18 @@ export class KernelModule {
     return this.#compiling;
   }
 
-  async instantiateAsync(): Promise<WebAssembly.Instance> {
+  /** Makes the first instance without blocking, once, and passes it to `keep`. After a failure, the next call tries again. */
+  prepareFirst(keep: (instance: WebAssembly.Instance) => void): Promise<void> {
+    this.#preparing ??= this.#instantiateAsync()
+      .then(keep)
+      .catch((error: unknown) => {
+        this.#preparing = undefined;
+        throw error;
+      });
+    return this.#preparing;
+  }
+
+  async #instantiateAsync(): Promise<WebAssembly.Instance> {
     await this.prepare();
     return this.#module === undefined ? this.instantiate() : WebAssembly.instantiate(this.#module);
   }

@@ -335,7 +335,7 @@ function splitHeld(whole: string): { readonly folder: string; readonly path: str
 /** The last part of the URL's path is the key, because a single-file archive needs one. */
 function locateUrl(location: string): Location {
   const url = URL.canParse(location) ? new URL(location) : undefined;
-  if (url === undefined || !isEncoded(url.pathname))
+  if (url === undefined || decodePath(url.pathname) === undefined)
     // The message does not repeat the address, which may contain a password.
     throw new SuperchunkError("BAD_ARGUMENT", "the http(s):// address is not a valid URL", { field: "path" });
   const parts = url.pathname.split("/").filter((part) => part !== "");
@@ -344,12 +344,12 @@ function locateUrl(location: string): Location {
   return { store: withCoalescing(new HttpStore(url.href)), path: decodeURIComponent(path) };
 }
 
-function isEncoded(path: string): boolean {
+/** The path of an address without its encoding; undefined if that is not valid. */
+export function decodePath(path: string): string | undefined {
   try {
-    decodeURIComponent(path);
-    return true;
+    return decodeURIComponent(path);
   } catch {
-    return false;
+    return undefined;
   }
 }
 

@@ -85,22 +85,6 @@ const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 const decodeModule = new KernelModule("decode", hex);
 const idle: DecodeKernel[] = [];
 
-let preparing: Promise<void> | undefined;
-
-/** Compiles the kernels and makes a first instance without blocking. */
-function prepareDecodeKernels(): Promise<void> {
-  preparing ??= decodeModule.instantiateAsync().then(
-    (instance) => {
-      if (idle.length === 0) idle.push(kernelOf(instance));
-    },
-    (error) => {
-      preparing = undefined;
-      throw error;
-    },
-  );
-  return preparing;
-}
-
 /** Takes an instance. It is the caller's until {@link giveBackKernel}. */
 export function takeKernel(): DecodeKernel {
   return idle.pop() ?? kernelOf(decodeModule.instantiate());
@@ -130,7 +114,9 @@ export function isReady(_compressor: CompressorName): boolean {
  * Synchronous calls compile on demand, which the main thread of some browsers refuses.
  */
 export function prepare(_compressor: CompressorName): Promise<void> {
-  return prepareDecodeKernels();
+  return decodeModule.prepareFirst((instance) => {
+    if (idle.length === 0) idle.push(kernelOf(instance));
+  });
 }
 
 // Decodes one block in a kernel's memory: streams, splits and filters.
@@ -265,19 +251,16 @@ function filterOf(
   return undefined;
 }
 
+const STREAM_KERNELS = {
+  blosclz: "decodeBlosclz",
+  lz4: "decodeLz4",
+  snappy: "decodeSnappy",
+  zlib: "decodeZlib",
+  zstd: "decodeZstd",
+} as const satisfies Record<Compressor, keyof DecodeKernels>;
+
 export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
-  switch (compressor) {
-    case "blosclz":
-      return calls.decodeBlosclz;
-    case "lz4":
-      return calls.decodeLz4;
-    case "snappy":
-      return calls.decodeSnappy;
-    case "zlib":
-      return calls.decodeZlib;
-    case "zstd":
-      return calls.decodeZstd;
-  }
+  return calls[STREAM_KERNELS[compressor]];
 }
 
 /** Names a stream in a chunk, for messages. */

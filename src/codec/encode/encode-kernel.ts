@@ -108,20 +108,12 @@ export class EncodeKernel {
 
 const encodeModule = new KernelModule("encode", hex);
 let idle: EncodeKernel | undefined;
-let preparing: Promise<void> | undefined;
 
 /** Compiles the kernels and makes an instance without blocking, once. */
 export function prepareEncodeKernels(): Promise<void> {
-  preparing ??= encodeModule.instantiateAsync().then(
-    (instance) => {
-      idle ??= kernelOf(instance);
-    },
-    (error) => {
-      preparing = undefined;
-      throw error;
-    },
-  );
-  return preparing;
+  return encodeModule.prepareFirst((instance) => {
+    idle ??= kernelOf(instance);
+  });
 }
 
 /** Calls `use` with an instance that no one else uses meanwhile. Views of its memory must not be used afterwards. */

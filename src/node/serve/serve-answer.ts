@@ -13,6 +13,7 @@ import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { encodeKey } from "../../store/key.ts";
 import type { ParquetView } from "../../view/parquet-view.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
+import { decodePath } from "../locate.ts";
 import { type PageBody, PageFiles } from "./page-files.ts";
 import type { AnswerGate, AnswerPlace, Caller, ServeBuffers } from "./serve-gate.ts";
 import { listingJson, listingPage, servedMessage, servedNodes } from "./serve-listing.ts";
@@ -410,14 +411,6 @@ function fail(response: ServerResponse, error: unknown): Promise<void> {
 function statusOf({ code, isDamage }: SuperchunkError): number {
   if (isDamage || code === "UNSUPPORTED" || code === "LIMIT" || code === "NOT_FOUND") return 422;
   return code === "IO" || code === "STALE" ? 502 : 500;
-}
-
-function decodePath(path: string): string | undefined {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return undefined;
-  }
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -136,15 +136,10 @@ export async function rewrite(
   const maxAppChunks = header.offsets ? spareEntries(state, result.nchunks, options) : 0;
   const section = await newSection(state, nbytes, options, plan.shape);
   const sizes = await storedSizes(state, kept);
-  const head = packHead(cut, {
-    offsets: header.offsets,
-    checksum: header.checksum,
-    typesize: header.typesize,
-    maxAppChunks,
-    section,
-    sizes: joined(sizes, spool.sizes),
-  });
-  const digest = await loadDigest(header.checksum);
+  const { offsets, checksum, typesize } = header;
+  const allSizes = joined(sizes, spool.sizes);
+  const head = packHead(cut, { offsets, checksum, typesize, maxAppChunks, section, sizes: allSizes });
+  const digest = await loadDigest(checksum);
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield head;
     let i = 0;

@@ -176,13 +176,8 @@ async function* packPieces(
     const version = reserve === undefined ? 3 : 4;
     return packHead(cut, { version, offsets, checksum, typesize, maxAppChunks, section, sizes });
   };
-  const chunks = encodeChunks(
-    cutPieces(source, chunkSize, options.signal),
-    checksum,
-    itemSize,
-    options,
-    size,
-  );
+  const cutSource = cutPieces(source, chunkSize, options.signal);
+  const chunks = encodeChunks(cutSource, checksum, itemSize, options, size);
   if (!offsets && (size !== undefined || options.stream === true)) {
     const unknown = { nchunks: -1, chunkSize, lastChunk: -1 };
     yield headOf(size === undefined ? unknown : cutBytes(size, chunkSize), []);
@@ -301,18 +296,9 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
       { field: "max-app-chunks", found: maxAppChunks },
     );
   const head = new Uint8Array(length);
-  head.set(
-    encodeFileHeader(
-      bloscpackHeader(cut, {
-        version,
-        offsets,
-        metadata: section !== undefined,
-        checksum,
-        typesize,
-        maxAppChunks,
-      }),
-    ),
-  );
+  const metadata = section !== undefined;
+  const own = { version, offsets, metadata, checksum, typesize, maxAppChunks };
+  head.set(encodeFileHeader(bloscpackHeader(cut, own)));
   if (section !== undefined) head.set(section, FILE_HEADER_LENGTH);
   if (offsets) head.set(encodeOffsets(offsetsOf(sizes, entries, length)), tableAt);
   return head;
