@@ -2,7 +2,7 @@
 
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { jsonBytes, parseJson } from "../../format/json.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { hasByteOrder, parseDataType } from "../document/data-type.ts";
@@ -100,28 +100,17 @@ export async function createZarr(
   return new WritableZarrArray(store, model, options);
 }
 
-function defaultFill(kind: string, dataType: JsonValue): JsonValue {
-  switch (kind) {
-    case "bool":
-      return false;
-    case "complex":
-      return [0, 0];
-    case "bytes":
-    case "unicode":
-    case "void":
-      return "";
-    case "datetime":
-    case "timedelta":
-    case "int":
-    case "uint":
-    case "float":
-      return 0;
-    default:
-      throw new SuperchunkError("BAD_ARGUMENT", "this data type needs a fillValue", {
-        field: "fillValue",
-        found: dataType,
-      });
-  }
+/** Fill values where none is given. Structs have none. */
+const FILLS: Readonly<Partial<Record<DType["kind"], JsonValue>>> = {
+  ...{ bool: false, int: 0, uint: 0, float: 0, complex: [0, 0], datetime: 0, timedelta: 0 },
+  ...{ bytes: "", unicode: "", void: "" },
+};
+
+function defaultFill(kind: DType["kind"], dataType: JsonValue): JsonValue {
+  const fill = FILLS[kind];
+  if (fill !== undefined) return fill;
+  const details = { field: "fillValue", found: dataType };
+  throw new SuperchunkError("BAD_ARGUMENT", "this data type needs a fillValue", details);
 }
 
 const MEMBERS: { readonly [name in keyof Required<ZarrSpecification>]: true } = {
