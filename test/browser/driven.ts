@@ -13,6 +13,7 @@ export interface Driven {
 
 export async function newPage(browser: Browser, width = 1280): Promise<Driven> {
   const page = await browser.newPage({ viewport: { width, height: 800 } });
+  page.setDefaultTimeout(PATIENCE.timeout);
   const troubles: string[] = [];
   const requests: string[] = [];
   page.on("pageerror", (error) => troubles.push(error.message));
@@ -22,6 +23,16 @@ export async function newPage(browser: Browser, width = 1280): Promise<Driven> {
   });
   page.on("request", (request) => requests.push(request.url()));
   return { page, troubles, requests };
+}
+
+/**
+ * Goes to an address, and waits until what the page showed before is gone: for another fragment of the same address, it
+ * stays until the page has read what the new one needs.
+ */
+export async function visit(page: Page, url: string): Promise<void> {
+  await page.evaluate(() => document.querySelector("#main > *")?.setAttribute("data-before", ""));
+  await page.goto(url);
+  await page.waitForSelector("[data-before]", { ...PATIENCE, state: "detached" });
 }
 
 /** The text of the cells of a table, row by row. */
@@ -48,6 +59,18 @@ export async function comesTrue<Argument = undefined>(
     if (error instanceof Error && error.name === "TimeoutError") return false;
     throw error;
   }
+}
+
+/** What a click on a button copies. */
+export async function copiedBy(page: Page, text: string): Promise<string> {
+  const button = await page.waitForSelector(`button:text-is("${text}")`, PATIENCE);
+  // It says so for a short time: the wait begins before the click, and needs no frames.
+  const said = page.waitForFunction((each) => each.textContent === "Copied", button, {
+    ...PATIENCE,
+    polling: 100,
+  });
+  await Promise.all([said, button.click()]);
+  return page.evaluate(() => navigator.clipboard.readText());
 }
 
 /** Opens a table that is collapsed, and waits for its cells. */
