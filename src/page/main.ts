@@ -53,6 +53,8 @@ class Page {
   readonly #tree: Tree = new Tree(this.#engine, () => this.#inBackground(), this.#now);
   readonly #main: HTMLElement = byId("main");
   #source: Source | undefined;
+  #listing = new AbortController();
+  #drawn: Source | undefined;
   #node: NodeFacts | undefined;
   #shown = new AbortController();
 
@@ -120,6 +122,9 @@ class Page {
   }
 
   async #read(source: Source): Promise<void> {
+    this.#listing.abort();
+    this.#listing = new AbortController();
+    const { signal } = this.#listing;
     this.#source = source;
     this.#background = undefined;
     byId("where").textContent = describeSource(source);
@@ -127,13 +132,14 @@ class Page {
     if (this.#now.state.archive === "")
       this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
     try {
-      const all = await this.#engine.list(source, { onProgress: (found) => this.#tree.add(found) });
+      const all = await this.#engine.list(source, { signal, onProgress: (found) => this.#tree.add(found) });
       this.#tree.add(all.slice(this.#tree.names.length));
       this.#tree.end();
       const { archive } = this.#now.state;
       const { names } = this.#tree;
       const [first] = names;
-      if (names.includes(archive)) await this.#show();
+      // What was chosen before all were listed is not drawn again.
+      if (names.includes(archive)) await (this.#drawn === source || this.#show());
       else if (archive !== "" && source.kind === "server")
         this.#fail(`No archive here is named "${archive}". Choose one in the list.`);
       else if (first === undefined) this.#fail("No archive here can be opened.");
@@ -143,8 +149,9 @@ class Page {
           archive: first,
         });
     } catch (error) {
+      if (signal.aborted) return;
       this.#tree.end();
-      this.#fail(sentenceOf(error) ?? "Listing was interrupted.");
+      this.#fail(sentenceOf(error));
     }
   }
 
@@ -171,6 +178,7 @@ class Page {
     this.#shown.abort(new DOMException("something else is shown", "AbortError"));
     this.#shown = new AbortController();
     const { signal } = this.#shown;
+    this.#drawn = undefined;
     const { state } = this.#now;
     const source = this.#source;
     if (source === undefined || state.archive === "") return;
@@ -191,6 +199,7 @@ class Page {
     }
     if (signal.aborted) return;
     this.#node = node;
+    this.#drawn = node.kind === "group" ? undefined : source; // a group also names what is listed later
     const only = node.columns.length === 1 && node.columns[0]?.name === "" ? node.columns[0] : undefined;
     const column = only ?? node.columns.find(({ name }) => name === state.column && name !== "");
     const views = VIEWS.filter(({ fits }) => fits(node, column));

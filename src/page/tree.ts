@@ -182,9 +182,8 @@ export class Tree {
 
   #row(item: Item, columns: NodeFacts["columns"], isSearched: boolean): HTMLElement {
     const { entry, facts, error } = item;
-    const { archive, column } = this.#now.state;
+    const { archive, column, view } = this.#now.state;
     const isChosen = archive === entry.name;
-    const view = this.#now.state.view;
     const link = (of: string, label: string, what: string, title: string, isBad = false): HTMLElement =>
       h(
         "a",

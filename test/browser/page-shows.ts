@@ -27,6 +27,7 @@ import {
   checkSparse,
   checkStatistics,
 } from "./page-parts.ts";
+import { checkSlow } from "./page-slow.ts";
 import { checkWeights } from "./page-weights.ts";
 import { checkVast } from "./vast.ts";
 
@@ -131,6 +132,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
+      await outcome.attempt("a slow worker", () => checkSlow(browser, served.url, folder, outcome));
       await outcome.attempt("references", () => checkReferences(browser, served.url, outcome));
       await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
       await outcome.attempt("a changed archive", () => checkChanged(browser, served.url, folder, outcome));

@@ -338,14 +338,15 @@ class ChunkView {
   async #read(index: number): Promise<void> {
     const { engine, now, signal } = this.#shown;
     now.keep({ chunk: String(index) });
+    const isChosen = (): boolean => now.state.more["chunk"] === String(index); // another answer may come first
     this.#detail.replaceChildren(h("p", { class: "note" }, `Reading chunk ${formatCount(index)}…`));
     try {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
       if (detail.isDamaged) this.#setDamaged(index);
       this.#map.repaint();
-      this.#detail.replaceChildren(...this.#describe(detail));
+      if (isChosen()) this.#detail.replaceChildren(...this.#describe(detail));
     } catch (error) {
-      this.#detail.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
+      if (isChosen()) this.#detail.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
     }
   }
 

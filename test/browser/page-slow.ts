@@ -1,0 +1,110 @@
+/** What a person does while the page's worker takes long: what is chosen last is shown, once. */
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { comesTrue, newPage, PATIENCE } from "./driven.ts";
+import type { Outcome } from "./outcome.ts";
+
+declare global {
+  interface Window {
+    /** Delivers the answer that {@link holdFirst} holds; undefined until it is there. */
+    release?: () => void;
+  }
+}
+
+/** Holds the answer to the first call of a method of the page's worker. */
+async function holdFirst(page: Page, method: string): Promise<void> {
+  await page.addInitScript((name) => {
+    let isHolding = false;
+    window.Worker = new Proxy(Worker, {
+      construct(of, settings: ConstructorParameters<typeof Worker>) {
+        const worker = new of(...settings);
+        let held: number | undefined;
+        const post = worker.postMessage.bind(worker);
+        worker.postMessage = (message: { readonly id: number; readonly method?: string }) => {
+          if (message.method === name && !isHolding) {
+            isHolding = true;
+            held = message.id;
+          }
+          post(message);
+        };
+        worker.addEventListener("message", (event) => {
+          if (event.data.id !== held) return;
+          event.stopImmediatePropagation();
+          window.release = () => {
+            held = undefined;
+            worker.dispatchEvent(new MessageEvent("message", { data: event.data }));
+          };
+        });
+        return worker;
+      },
+    });
+  }, method);
+}
+
+/** Delivers the answer, once it is there, and waits until the page has drawn what it makes of it. */
+async function release(page: Page): Promise<void> {
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  await page.evaluate(async () => {
+    window.release?.();
+    for (let frame = 0; frame < 5; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
+  });
+}
+
+/** Files that are chosen while a server is listed are shown alone. */
+async function checkReplaced(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await holdFirst(page, "list");
+  await page.goto(url);
+  await page.setInputFiles("#files", join(folder, "prices.blp"));
+  await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
+  await release(page);
+  outcome.expect("archives in the list", await page.locator("#tree > li").count(), 1);
+  outcome.expect("what is shown", await page.textContent("h1"), "prices.blp");
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** An archive that is chosen while others are listed is not drawn again when they are. */
+async function checkEarly(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await holdFirst(page, "list");
+  await page.goto(url);
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  await page.evaluate(() => {
+    location.hash = "archive=daily.bcolz&view=values";
+  });
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  await page.focus(".virtual");
+  await release(page);
+  outcome.expect("the list", await comesTrue(page, () => document.querySelector("#tree a") !== null), true);
+  outcome.expect("the focus stays", await page.locator(".virtual:focus").count(), 1);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Of two chunks the one that was chosen last is shown, although the other one's answer comes later. */
+async function checkChosenChunk(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await holdFirst(page, "chunk");
+  await page.goto(`${url}#archive=matrix&view=chunks&chunk=0`);
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  await page.focus(".map");
+  for (const key of ["ArrowRight", "ArrowRight", "Enter"]) await page.keyboard.press(key);
+  await page.waitForSelector(".detail h2:text-is('Chunk 1')", PATIENCE);
+  await release(page);
+  outcome.expect("the chosen chunk", await page.textContent(".detail h2"), "Chunk 1");
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** All of it. */
+export async function checkSlow(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  await checkReplaced(browser, url, folder, outcome);
+  await checkEarly(browser, url, outcome);
+  await checkChosenChunk(browser, url, outcome);
+}
