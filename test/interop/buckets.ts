@@ -259,7 +259,7 @@ async function startGcs(): Promise<Emulator | Absent> {
     ],
     { stdio: "ignore" },
   );
-  const isMade = await untilAnswered(() =>
+  const isMade = await untilAnswered(child, () =>
     fetch(`${url}/storage/v1/b`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -298,7 +298,7 @@ async function startAzurite(): Promise<Emulator | Absent> {
   );
   const service = new BlobServiceClient(endpoint, new StorageSharedKeyCredential(ACCOUNT, KEY));
   const container = service.getContainerClient(HOLDER);
-  if (!(await untilAnswered(() => container.createIfNotExists())))
+  if (!(await untilAnswered(child, () => container.createIfNotExists())))
     return giveUp(child, "Azurite does not answer");
   return {
     child,
@@ -314,16 +314,16 @@ async function startMoto(): Promise<Emulator | Absent> {
   const port = await freePort();
   const child = spawn(python.executable, ["-m", "moto.server", "-p", String(port)], { stdio: "ignore" });
   const url = `http://127.0.0.1:${port}`;
-  if (!(await untilAnswered(() => fetch(`${url}/${HOLDER}`, { method: "PUT" }))))
+  if (!(await untilAnswered(child, () => fetch(`${url}/${HOLDER}`, { method: "PUT" }))))
     return giveUp(child, "moto does not answer");
   // It accepts any keys.
   const keys = { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: "secret", AWS_REGION: "us-east-1" };
   return { child, env: { ...keys, AWS_ENDPOINT_URL: url }, web: undefined };
 }
 
-/** Repeats a request until the server is up; false after half a minute. */
-async function untilAnswered(request: () => Promise<unknown>): Promise<boolean> {
-  for (let tries = 0; tries < 60; tries++) {
+/** Repeats a request until the server is up; false if it has ended, or after five minutes. */
+async function untilAnswered(server: ChildProcess, request: () => Promise<unknown>): Promise<boolean> {
+  for (let tries = 0; tries < 600 && server.exitCode === null; tries++) {
     try {
       await request();
       return true;

@@ -5,7 +5,5 @@ import { type ProgramResult, runProgram } from "./program.ts";
 
 /** Runs `superchunk` with these arguments. */
 export function runCommand(...args: readonly string[]): Promise<ProgramResult> {
-  return runProgram(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args], {
-    timeoutSeconds: 120,
-  });
+  return runProgram(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args]);
 }

@@ -59,12 +59,20 @@ function text(pieces: readonly Buffer[]): string {
   return Buffer.concat(pieces).toString("utf8");
 }
 
-/** A free port of this machine. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+/** Another one in each process, so that two at a time do not try the same ports. */
+let lastPort = 20_000 + 10 * (process.pid % 1000);
+
+/**
+ * A free port of this machine, another one each time. It is below the ports that systems give to connections: one of those
+ * could take it before the server listens, or while the server is restarted.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = ++lastPort;
+    const isFree = await new Promise<boolean>((resolve) => {
+      const server = createServer().once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
     });
-  });
+    if (isFree) return port;
+  }
 }

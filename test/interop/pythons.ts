@@ -17,7 +17,7 @@ const ABOUT = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[
 export async function findPython(versions: readonly string[]): Promise<Python | undefined> {
   for (const version of versions) {
     for (const candidate of await listCandidates(version)) {
-      const { code, stdout } = await runProgram(candidate, ["-c", ABOUT], { timeoutSeconds: 30 });
+      const { code, stdout } = await runProgram(candidate, ["-c", ABOUT]);
       const [found, executable] = stdout.trim().split(/\r?\n/);
       if (code !== 0 || found === undefined || executable === undefined) continue;
       if (found === version || found.startsWith(`${version}.`)) return { executable, version: found };
@@ -40,6 +40,6 @@ function listPyenv(version: string): string[] {
 }
 
 async function askUv(version: string): Promise<string[]> {
-  const { code, stdout } = await runProgram("uv", ["python", "find", version], { timeoutSeconds: 30 });
+  const { code, stdout } = await runProgram("uv", ["python", "find", version]);
   return code === 0 ? [stdout.trim()] : [];
 }

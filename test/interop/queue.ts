@@ -112,8 +112,10 @@ class Redis {
     });
     this.#child = child;
     await new Promise<void>((resolve, reject) => {
+      let said = "";
       child.stdout?.on("data", (piece: Buffer) => {
-        if (/Ready to accept connections/.test(piece.toString())) resolve();
+        said += piece.toString();
+        if (/Ready to accept connections/.test(said)) resolve();
       });
       child.once("close", (code) => reject(new Error(`redis-server ended with ${code}`)));
     });

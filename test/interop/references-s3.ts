@@ -176,7 +176,6 @@ async function checkWriters({ checks, folder }: SuiteContext, s3: TestS3, node: 
         first: join(corpusFolder, "bloscpack-3", "array-i4-2d.blp"),
         second: join(corpusFolder, "carray", "bcolz-f8-chunks"),
       }),
-      timeoutSeconds: 120,
     });
     if (done.code !== 0) {
       checks.fail(`two writers of Icechunk ${where}`, lastLines(done));

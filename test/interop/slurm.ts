@@ -15,7 +15,7 @@ const PACKAGES = [
 ];
 /** Concurrent jobs. */
 const SLOTS = 2;
-const START_SECONDS = 60;
+const START_SECONDS = 300;
 
 /** The programs, unpacked from Debian's archive. */
 export interface SlurmPrograms {

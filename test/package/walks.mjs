@@ -170,10 +170,11 @@ async function walkPage() {
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   const show = async (url) => {
     const tab = await browser.newPage();
+    tab.setDefaultTimeout(120_000);
     const errors = [];
     tab.on("pageerror", (error) => errors.push(error.message));
     await tab.goto(url);
-    await tab.waitForFunction(() => document.title !== "", undefined, { timeout: 30_000 }).catch(() => {});
+    await tab.waitForFunction(() => document.title !== "").catch(() => {});
     equal((await tab.title()) || errors.join("; "), VALUES);
   };
   const vite = spawn(
