@@ -79,7 +79,8 @@ function temporaryPlace(scope: string): { readonly TMPDIR?: string } {
 export default defineConfig(({ mode }) => {
   const scope = scopeOf(mode);
   const common = {
-    expect: { requireAssertions: true },
+    // As with the limits of tests below, what is polled for only ends what hangs.
+    expect: { requireAssertions: true, poll: { timeout: 120_000 } },
     env: { SUPERCHUNK_TESTS: scope, ...temporaryPlace(scope) },
     setupFiles: ["test/equality.ts"],
     execArgv: V8_FLAGS,

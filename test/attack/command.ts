@@ -17,7 +17,7 @@ export interface Outcome {
 }
 
 /** Milliseconds after which a process counts as hanging: far more than any of these takes on a busy machine. */
-const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 120_000;
 
 /** What a process gets apart from its arguments. */
 export interface RunSettings {

@@ -12,7 +12,7 @@ import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sample, sweep } from "../scope.ts";
-import { eachOf, type Outcome, runProcess } from "./command.ts";
+import { eachOf, type Outcome, PATIENCE_MS, runProcess } from "./command.ts";
 
 /** Processes at a time. */
 const WIDTH = 3;
@@ -169,7 +169,7 @@ describe.skipIf(process.platform === "win32")("a command", () => {
       err += piece;
     });
     child.stdin.on("error", () => undefined);
-    const patience = setTimeout(() => child.kill("SIGKILL"), 30_000);
+    const patience = setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
     const closed = once(child, "close") as Promise<[number | null, string | null]>;
     await Promise.race([waits(child), closed]);
     child.kill("SIGTERM");

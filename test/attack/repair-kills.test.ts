@@ -39,13 +39,14 @@ function hashOf(path: string): string {
   return hash.digest("hex");
 }
 
-/** Runs the command and kills it some milliseconds after its start. True if it was still running. */
-async function killed(argv: readonly string[], delay: number): Promise<boolean> {
+/** Runs the command and kills it some milliseconds after its start. How long it took, if it ended before that. */
+async function timeUnlessKilled(argv: readonly string[], delay: number): Promise<number | undefined> {
+  const started = performance.now();
   const child = spawn(process.execPath, [main, ...argv], { stdio: "ignore" });
   const timer = setTimeout(() => child.kill("SIGKILL"), delay);
   const [, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
   clearTimeout(timer);
-  return signal === "SIGKILL";
+  return signal === "SIGKILL" ? undefined : performance.now() - started;
 }
 
 /** An array with a byte flipped in one chunk, and its values before that. */
@@ -88,7 +89,7 @@ test("a repair that is killed at any moment loses no whole row, in place or into
     "--holes",
     "fill",
   ]);
-  const duration = performance.now() - started;
+  let duration = performance.now() - started;
   expect(undisturbed.code, undisturbed.err).toBe(3);
   expect(wrongRows(await valuesOf(at("whole")), values)).toBeLessThanOrEqual(CHUNKLEN);
 
@@ -105,8 +106,10 @@ test("a repair that is killed at any moment loses no whole row, in place or into
     fs.cpSync(at("damaged"), root, { recursive: true, preserveTimestamps: true });
     const argv = ["repair", root, ...(isHere ? ["--in-place"] : [copy]), "--holes", "fill"];
     const label = `kill ${kill}: ${argv.join(" ")}`;
-    const wasKilled = await killed(argv, duration * (0.4 + 0.6 * random()));
-    if (wasKilled) counts[isHere ? "killed in place" : "killed into another"]++;
+    const took = await timeUnlessKilled(argv, duration * (0.4 + 0.6 * random()));
+    if (took === undefined) counts[isHere ? "killed in place" : "killed into another"]++;
+    // The machine may have been busier while the first one ran.
+    else duration = Math.min(duration, took);
     if (!isHere) {
       expect(hashOf(root), label).toBe(source);
       const partial = fs.existsSync(copy) ? await valuesOf(copy) : undefined;

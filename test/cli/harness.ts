@@ -23,11 +23,13 @@ export interface RunSettings {
   /** Bytes, or a source that is read when the command asks. */
   readonly stdin?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal?: AbortSignal;
+  /** Called after each write to stdout. */
+  readonly onOut?: () => void;
 }
 
 /** Runs `superchunk ...argv`. */
 export async function runCli(argv: readonly string[], settings: RunSettings = {}): Promise<RunResult> {
-  const stdout = new Capture(settings);
+  const stdout = new Capture(settings, settings.onOut);
   const stderr = new Capture(settings);
   const { stdin: given } = settings;
   const stdin =
@@ -48,9 +50,11 @@ class Capture extends Writable implements TerminalStream {
   readonly columns: number;
   readonly rows: number;
   readonly #pieces: Buffer[] = [];
+  readonly #onWrite: (() => void) | undefined;
 
-  constructor({ terminal = false, columns = 100, rows = 0 }: RunSettings) {
+  constructor({ terminal = false, columns = 100, rows = 0 }: RunSettings, onWrite?: () => void) {
     super();
+    this.#onWrite = onWrite;
     this.isTTY = terminal;
     this.columns = columns;
     this.rows = rows;
@@ -63,6 +67,7 @@ class Capture extends Writable implements TerminalStream {
   override _write(piece: Buffer, _encoding: string, done: () => void): void {
     // A copy, because the writer may reuse the bytes once they are taken.
     this.#pieces.push(Buffer.from(piece));
+    this.#onWrite?.();
     done();
   }
 }

@@ -1,7 +1,6 @@
 /** `superchunk plan`, `run`, `finish` and `status` as typed, and the share that a scheduler gives. */
 import { cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/input/share.ts";
 import { FileStore } from "../../src/node/index.ts";
@@ -404,8 +403,12 @@ it("status --watch redraws a terminal, within its rows, until all tasks are done
   await runCli(["plan", data, join(folder, "out.zarr"), "-o", plan]);
   for (let i = 0; i < 11; i++) await rm(join(data, `${i}`), { recursive: true });
   await runCli(["run", plan]);
-  const seen = runCli(["status", plan, "--watch"], { terminal: true, rows: 8 });
-  await setTimeout(500);
+  let onOut = (): void => undefined;
+  const begun = new Promise<void>((resolve) => {
+    onOut = resolve;
+  });
+  const seen = runCli(["status", plan, "--watch"], { terminal: true, rows: 8, onOut: () => onOut() });
+  await begun;
   for (let i = 0; i < 11; i++) await restore(i);
   await runCli(["run", plan]);
   const { out, err } = await seen;
