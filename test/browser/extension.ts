@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { encode } from "superchunk/blosc";
 import { FLAGS } from "./chromium.ts";
+import { PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import { buildWorker } from "./pool.ts";
 
@@ -41,6 +42,7 @@ export async function checkExtension(
       args: [...FLAGS, `--load-extension=${folder}`],
       ignoreDefaultArgs: ["--disable-extensions"],
     });
+    context.setDefaultTimeout(PATIENCE.timeout);
     try {
       const [worker = await context.waitForEvent("serviceworker")] = context.serviceWorkers();
       const page = await context.newPage();

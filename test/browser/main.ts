@@ -13,6 +13,7 @@ import { zarrTreeView } from "../../src/view/view-tree.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { BROWSER, bundlePage, FLAGS, findChromium } from "./chromium.ts";
+import { PATIENCE } from "./driven.ts";
 import { checkExtension } from "./extension.ts";
 import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
@@ -47,12 +48,14 @@ export async function main(): Promise<number> {
   try {
     browser = await chromium.launch({ executablePath, args: [...FLAGS] });
     const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE.timeout);
     page.on("pageerror", (error) => outcome.failures.push(`the page: ${error.message}`));
     await page.goto(`${server.url}/index.html`);
     await page.waitForFunction(() => window.superchunkTest !== undefined);
     console.log(`${browser.browserType().name()} ${browser.version()}`);
     await checkPage(page, server, outcome);
     const free = await browser.newPage();
+    free.setDefaultTimeout(PATIENCE.timeout);
     await free.goto(`${server.url}/free.html`);
     await free.waitForFunction(() => window.superchunkTest !== undefined);
     await checkZarr({ strict: page, free }, server, served, outcome);

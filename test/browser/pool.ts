@@ -6,6 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { encode } from "superchunk/blosc";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
+import { PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
 const GIGABYTE = 1 << 30;
@@ -71,6 +72,7 @@ export async function checkPool(
   const other = await startPoolServer(bundle);
   const open = async (name: string): Promise<Page> => {
     const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE.timeout);
     await page.goto(`${server.url}/${name}`);
     await page.waitForFunction(() => window.poolTest !== undefined);
     return page;

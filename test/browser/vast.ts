@@ -101,6 +101,7 @@ export async function showVast(
 ): Promise<{ readonly page: Page; readonly requests: number; readonly took: number }> {
   server.log.length = 0;
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  page.setDefaultTimeout(PATIENCE.timeout);
   await page.addInitScript(watchFor, ready);
   await page.goto(`${url}?url=${encodeURIComponent(`${server.url}/${name}`)}#archive=${name}&view=${view}`);
   await page.waitForFunction(() => window.shownAt !== undefined, undefined, PATIENCE);

@@ -5,6 +5,7 @@ import { loadArchives } from "../fixtures/manifest.ts";
 import { expectValues } from "../interop/expectations.ts";
 import { findRefusal } from "../interop/support.ts";
 import type { TestServer } from "../store/server.ts";
+import { PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import type { ZarrNode } from "./page.ts";
 
@@ -64,6 +65,7 @@ export async function checkZarr(
 /** The page for people, in a browser under the policy that it is sent with: links work, and nothing is blocked. */
 export async function checkListing(browser: Browser, { url }: ServedView, outcome: Outcome): Promise<void> {
   const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE.timeout);
   const complaints: string[] = [];
   page.on("console", (message) => complaints.push(message.text()));
   /** A click, and the page that it leads to. */
