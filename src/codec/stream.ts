@@ -5,12 +5,12 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import {
-  giveBackKernel,
+  type DecodeKernel,
   NEED_ALL,
   prepare,
   streamFailure,
   streamKernelOf,
-  takeKernel,
+  withKernel,
 } from "./decode/decode-kernel.ts";
 import { maxRatioOf } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
@@ -46,10 +46,14 @@ export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Arra
   );
 }
 
-type Kernel = ReturnType<typeof takeKernel>;
-
 /** Decodes `length` bytes at `input` to `out`, at most `room` bytes. Returns their number, or a negative code. */
-type StreamDecoder = (kernel: Kernel, input: number, length: number, out: number, room: number) => number;
+type StreamDecoder = (
+  kernel: DecodeKernel,
+  input: number,
+  length: number,
+  out: number,
+  room: number,
+) => number;
 
 /** A stream that decodes to at most `limit` bytes; `name` is for messages. */
 interface EncodedStream {
@@ -63,12 +67,11 @@ interface EncodedStream {
 function decodeHere<T>(
   { stream, limit, compressor, name = compressor }: EncodedStream,
   decode: StreamDecoder,
-  take: (decoded: Uint8Array<ArrayBuffer>, kernel: Kernel, input: number) => T,
+  take: (decoded: Uint8Array<ArrayBuffer>, kernel: DecodeKernel, input: number) => T,
 ): T {
   // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand to.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
-  const kernel = takeKernel();
-  try {
+  return withKernel((kernel) => {
     const input = kernel.base + room + SLACK;
     kernel.memory.reserve(input + stream.length + SLACK);
     kernel.memory.bytes.set(stream, input);
@@ -80,9 +83,7 @@ function decodeHere<T>(
       `the ${name} stream does not decode to at most ${limit} bytes: ${streamFailure(written)}; the chunk is damaged`,
       { field: "stream", expected: limit, found: written },
     );
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
 }
 
 /**

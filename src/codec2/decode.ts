@@ -9,12 +9,11 @@ import {
   copyDecoded,
   type DecodedStreams,
   type DecodeKernel,
-  giveBackKernel,
   NEED_ALL,
   prepare,
   type StreamKernel,
   streamKernelOf,
-  takeKernel,
+  withKernel,
 } from "../codec/decode/decode-kernel.ts";
 import { checkDecodedRange, maxRatioOf } from "../codec/header.ts";
 import { align, SLACK } from "../codec/kernel-module.ts";
@@ -235,8 +234,7 @@ function decodeSpan(
   if (length > LARGE && length > header.ctbytes * MANY_TIMES)
     for (let block = first; block <= last; block++) blocks.find(block);
   const out = outputOf(given, length);
-  const kernel = takeKernel();
-  try {
+  withKernel((kernel) => {
     const decoder = new BlockDecoder(kernel, blocks);
     const isDelta = stepsOf(header).at(-1)?.id === FILTER.delta;
     if (isDelta && first > 0) decoder.reference();
@@ -247,9 +245,7 @@ function decodeSpan(
       decoder.decode(block, { from, to }, out.subarray(begin + from - start));
       if (isDelta && block === 0 && last > 0) decoder.reference();
     }
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
   return out;
 }
 

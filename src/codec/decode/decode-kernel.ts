@@ -95,6 +95,16 @@ export function giveBackKernel(kernel: DecodeKernel): void {
   if (idle.length < MAX_IDLE && kernel.memory.length <= MAX_IDLE_MEMORY) idle.push(kernel);
 }
 
+/** Calls `use` with an instance that no one else uses meanwhile. Views of its memory must not be used afterwards. */
+export function withKernel<T>(use: (kernel: DecodeKernel) => T): T {
+  const kernel = takeKernel();
+  try {
+    return use(kernel);
+  } finally {
+    giveBackKernel(kernel);
+  }
+}
+
 function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
   return new DecodeKernel(instance.exports as unknown as DecodeKernels);
 }

@@ -27,11 +27,10 @@ import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
 import {
   type DecodeKernel,
   decodeBlockInto,
-  giveBackKernel,
   makeBlockDecoder,
   prepare,
   streamKernelOf,
-  takeKernel,
+  withKernel,
 } from "./decode-kernel.ts";
 
 /**
@@ -153,12 +152,9 @@ export function decodeSparsely(
     read: (from: number, least: number) => read(offset + from, least),
   };
   const from = start - first * header.blocksize;
-  const kernel = takeKernel();
-  try {
+  return withKernel((kernel) => {
     return decodePart(kernel, header, block, { block: first, from, to: from + out.length }, out);
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
 }
 
 function decodeChecked(
@@ -194,8 +190,7 @@ function decodeInto(
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, at(ends, i) - at(starts, i));
   const room = align(blockLength(header, first) + SLACK);
-  const kernel = takeKernel();
-  try {
+  withKernel((kernel) => {
     if (end - first === 1) {
       const offset = at(starts, first) - base;
       const from = start - first * header.blocksize;
@@ -219,9 +214,7 @@ function decodeInto(
       const placed = { block: i, src: input, end: input + size, offset };
       decodeBlockInto(decoder, placed, target, { from, to }, out.subarray(blockStart + from - start));
     }
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
 }
 
 /** The beginning of the caller's `out`, or a new array. @throws BAD_ARGUMENT if `out` is too short */

@@ -25,6 +25,7 @@ import {
   makeBlockDecoder,
   type PlacedBlock,
   takeKernel,
+  withKernel,
 } from "./decode-kernel.ts";
 
 /** A kernel's memory, the caller's until {@link DecodeLease.release}. */
@@ -164,15 +165,12 @@ const lenders = new WeakMap<ArrayBuffer, DecodeKernel>();
 export function withBytes<T>(bytes: Uint8Array, use: (kernel: DecodeKernel, address: number) => T): T {
   const lender = lenders.get(bytes.buffer as ArrayBuffer);
   if (lender !== undefined) return use(lender, bytes.byteOffset);
-  const kernel = takeKernel();
-  try {
+  return withKernel((kernel) => {
     const { base, memory } = kernel;
     memory.reserve(base + bytes.length + SLACK);
     memory.bytes.set(bytes, base);
     return use(kernel, base);
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
 }
 
 /** Addresses of a block; `input` is the address of the chunk's byte 0, whether or not that byte is in memory. */

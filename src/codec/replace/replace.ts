@@ -14,10 +14,9 @@ import {
   badStreamLength,
   type DecodeKernel,
   decodeBlock,
-  giveBackKernel,
   makeBlockDecoder,
   NEED_ALL,
-  takeKernel,
+  withKernel,
 } from "../decode/decode-kernel.ts";
 import { encodeInto, encodeSync, placeFor } from "../encode/encode.ts";
 import {
@@ -355,8 +354,7 @@ function replaceEncoded(
   if (first > end) return undefined;
   out.set(chunk.subarray(0, HEADER_LENGTH));
   const view = new DataView(out.buffer, out.byteOffset, out.byteLength);
-  const kernel = takeKernel();
-  try {
+  return withKernel((kernel) => {
     return withEncodeKernel((encoder) => {
       const longest = touched.reduce((most, block) => Math.max(most, blockLength(header, block)), 0);
       const rewriter = new BlockRewriter({ chunk, header, table, settings }, kernel, encoder, longest);
@@ -376,9 +374,7 @@ function replaceEncoded(
       view.setUint32(12, at, true);
       return out.subarray(0, at);
     });
-  } finally {
-    giveBackKernel(kernel);
-  }
+  });
 }
 
 /**
