@@ -105,6 +105,11 @@ export function isSuperchunkError(error: unknown, code?: ErrorCode): error is Su
   return error instanceof SuperchunkError && (code === undefined || error.code === code);
 }
 
+/** True for the errors of stored bytes that are damaged, or that this version cannot read. */
+export function isUnreadable(error: unknown): error is SuperchunkError {
+  return isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED");
+}
+
 /** Errors that a caller can do without: all of this library, those of damage, those of one code, or what a function says. */
 type Harmless = "any" | "damage" | ErrorCode | ((error: unknown) => boolean);
 
@@ -136,6 +141,14 @@ export async function resultOr<T, F>(
     if (isHarmless(error, harmless)) return fallback;
     throw error;
   }
+}
+
+/** For `.catch` of a promise: undoes what was begun, and passes the failure on. */
+export function rethrowAfter(undo: () => unknown): (error: unknown) => Promise<never> {
+  return async (error) => {
+    await undo();
+    throw error;
+  };
 }
 
 function place({ path, chunk }: ErrorDetails): string {

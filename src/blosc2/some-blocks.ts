@@ -7,7 +7,7 @@ import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "../codec2/fields.ts";
 import { readBlosc2Header, stepsOf } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { resultOr, SuperchunkError } from "../errors.ts";
 import { groupRanges } from "../store/key.ts";
 import { keepMade, runPooled } from "../store/pool.ts";
 import type { FilePlace, ReadableStore } from "../store/types.ts";
@@ -46,12 +46,7 @@ export class SomeBlocks {
     index: number,
     slots: readonly number[],
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
-    try {
-      return await this.#read(index, slots);
-    } catch (error) {
-      if (isSuperchunkError(error) && error.isDamage) return undefined;
-      throw error;
-    }
+    return resultOr(undefined, "damage", () => this.#read(index, slots));
   }
 
   async #read(

@@ -5,7 +5,7 @@
  */
 import { isEqual } from "../bytes/arrays.ts";
 import { decode } from "../codec/index.ts";
-import { isSuperchunkError, resultOr } from "../errors.ts";
+import { isUnreadable, resultOr } from "../errors.ts";
 import { countChunks, type Run } from "../format/layout.ts";
 import { superchunkName } from "../format/naming.ts";
 import { joinKey, splitKey } from "../store/key.ts";
@@ -183,12 +183,7 @@ export class ColumnShards {
 
 /** Undefined for what is not a whole chunk: damage, or the zeros that replace a removed chunk. */
 async function decodeSound(bytes: Uint8Array): Promise<Uint8Array | undefined> {
-  try {
-    return await decode(bytes);
-  } catch (error) {
-    if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return undefined;
-    throw error;
-  }
+  return resultOr(undefined, isUnreadable, () => decode(bytes));
 }
 
 /** Groups ascending numbers into runs of consecutive ones. */

@@ -3,7 +3,7 @@
  * plain again. @see FORMAT.md [FY-08] [FY-10]
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { badArgument, isSuperchunkError, resultOr, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, isUnreadable, resultOr, SuperchunkError } from "../errors.ts";
 import { countChunks } from "../format/layout.ts";
 import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -190,12 +190,7 @@ async function columnNodes(store: WritableStore, path: string): Promise<readonly
 
 /** Forms that were published earlier, whose shards were replaced by notes. A damaged or newer state lists none. */
 async function oldForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
-  try {
-    return (await readLiveState(store, path))?.forms ?? [];
-  } catch (error) {
-    if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return [];
-    throw error;
-  }
+  return resultOr([], isUnreadable, async () => (await readLiveState(store, path))?.forms ?? []);
 }
 
 /** What {@link beginLive} would do. */

@@ -3,7 +3,7 @@
 import { readFolderMetadata } from "../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
-import { badArgument, SuperchunkError } from "../errors.ts";
+import { badArgument, rethrowAfter, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
@@ -71,12 +71,7 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
   if (format === "blz") return openWritable(target, path, own);
   const key = await lockKey(store, path, format);
   const held = await lock?.(key);
-  try {
-    return await openHeld(target, path, { ...options, held, format });
-  } catch (error) {
-    await held?.release();
-    throw error;
-  }
+  return openHeld(target, path, { ...options, held, format }).catch(rethrowAfter(() => held?.release()));
 }
 
 /** Opens an array that others append to concurrently. Throws `UNSUPPORTED` for other formats. */
@@ -198,14 +193,13 @@ export async function create(
     if (held !== undefined) taken.push(held);
     return { release: async () => (isMade ? held?.release() : undefined) };
   };
-  try {
-    const made = await createLocked(store, path, { ...options, lock: options.lock && lock });
-    isMade = true;
-    return made;
-  } catch (error) {
+  const release = async (): Promise<void> => {
     for (const held of taken) await held.release();
-    throw error;
-  }
+  };
+  const locked = { ...options, lock: options.lock && lock };
+  const made = await createLocked(store, path, locked).catch(rethrowAfter(release));
+  isMade = true;
+  return made;
 }
 
 async function createLocked(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
@@ -429,12 +423,7 @@ async function createBcolz(
     if (!hadAttributes) await store.delete(joinKey(path, "__attrs__"));
     for (const name of ["meta/storage", "meta"]) await store.delete(joinKey(path, name));
   };
-  try {
-    await makeBcolz(store, path, dtype, options);
-  } catch (error) {
-    await remove();
-    throw error;
-  }
+  await makeBcolz(store, path, dtype, options).catch(rethrowAfter(remove));
   const made = await openHeld(store, path, { ...options, held, format: "bcolz" });
   // The table splits rows that are not given by column.
   const isWhole = options.data === undefined || !isTable || columnSources(options.data, dtype) !== undefined;

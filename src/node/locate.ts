@@ -7,7 +7,7 @@ import { realpath } from "node:fs/promises";
 import { basename, dirname, join, parse, relative, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, rethrowAfter, SuperchunkError } from "../errors.ts";
 import { HELD_ENDS } from "../format/naming.ts";
 import type { StoredPlace } from "../places/declared.ts";
 import { HttpStore } from "../store/http.ts";
@@ -124,12 +124,7 @@ function fileAbove(path: string): string | undefined {
 
 /** Closes the store (or other resource) if opening something with it fails. It must have no other user. */
 export async function closeOnFailure<T>(store: { close?(): Promise<void> }, opening: Promise<T>): Promise<T> {
-  try {
-    return await opening;
-  } catch (error) {
-    await store.close?.();
-    throw error;
-  }
+  return opening.catch(rethrowAfter(() => store.close?.()));
 }
 
 /** Lets `use` work with what was opened, and closes it. */

@@ -5,7 +5,7 @@
  */
 import { at, hex32, joinBytes } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isUnreadable, SuperchunkError } from "../errors.ts";
 import { INDEX_NAME } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
@@ -53,8 +53,7 @@ export async function readIndex(table: ScanTable, options: StoreOptions): Promis
     const bytes = await table.store.get(key, options);
     return bytes === undefined ? undefined : { columns: await parseIndex(bytes, path) };
   } catch (error) {
-    if (error instanceof SuperchunkError && (error.isDamage || error.code === "UNSUPPORTED"))
-      return { columns: new Map(), damage: error };
+    if (isUnreadable(error)) return { columns: new Map(), damage: error };
     throw error;
   }
 }

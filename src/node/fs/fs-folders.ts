@@ -10,7 +10,7 @@ import { dirname, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { formatBytes } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { PutOptions } from "../../store/types.ts";
@@ -127,12 +127,7 @@ export class Folders {
 
   /** Makes the entries of a folder durable, by its real path. If that fails, the next {@link syncPending} tries again. */
   async sync(path: string): Promise<void> {
-    try {
-      await this.durability.syncFolder(path);
-    } catch (error) {
-      this.#unsynced.add(path);
-      throw error;
-    }
+    await this.durability.syncFolder(path).catch(rethrowAfter(() => this.#unsynced.add(path)));
   }
 
   /** Makes durable all entries that folders got or lost without a sync. */
@@ -224,12 +219,8 @@ export class Folders {
       this.#unsynced.add(parent);
       return true;
     }
-    try {
-      await this.sync(parent);
-    } catch (error) {
-      removeFolder(path); // otherwise the next call would find it and take it for durable
-      throw error;
-    }
+    // If it stayed, the next call would take it for durable.
+    await this.sync(parent).catch(rethrowAfter(() => removeFolder(path)));
     return true;
   }
 }

@@ -5,7 +5,7 @@
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
 import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { eachPiece, offerRooms, type PieceRooms } from "../../store/source.ts";
@@ -253,10 +253,7 @@ export class FileStore extends FolderReader implements WritableStore {
       publish: () => {
         if (ifVersion === undefined) return publish();
         // No file system can compare and swap, so only one writer at a time compares the version and renames.
-        return this.claim(key, publish).catch(async (error: unknown) => {
-          await draft.discard();
-          throw error;
-        });
+        return this.claim(key, publish).catch(rethrowAfter(() => draft.discard()));
       },
       discard: () => this.explain(key, "removing what was not published", true, draft.discard),
     };

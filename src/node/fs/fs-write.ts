@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { encodeIntoPlaces } from "../../codec/encode/encode-kernel.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
 import { type Folders, joinPath, renameWhenFree, syncAll } from "./fs-folders.ts";
@@ -398,10 +398,8 @@ export async function draftFile(publication: Publication): Promise<Draft> {
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>
-    work.catch(async (error: unknown) => {
-      await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to report
-      throw error;
-    });
+    // The first error is the one to report.
+    work.catch(rethrowAfter(() => fs.promises.rm(temporary, { force: true }).catch(() => undefined)));
   const info = await removing(writeNew(file, temporary, publication));
   return {
     publish: async () => {

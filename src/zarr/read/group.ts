@@ -1,6 +1,6 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
 import type { LongOptions, OpenOptions, ReadableTable, VerifyReport } from "../../archive/kinds/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isUnreadable, SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -174,8 +174,7 @@ async function collect(
         await collect(node, `${prefix}${name}/`, found, unreadable);
       }
     } catch (error) {
-      const isOf = isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED");
-      if (!isOf || unreadable === undefined) throw error;
+      if (!isUnreadable(error) || unreadable === undefined) throw error;
       unreadable.set(`${prefix}${name}`, error);
     }
   }

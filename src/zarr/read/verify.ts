@@ -3,7 +3,7 @@
 import type { Finding, Identity, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { whileUnchanged } from "../../archive/kinds/unchanged.ts";
 import { allocate, at, defined, elementsOf } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError, valueOr } from "../../errors.ts";
+import { isUnreadable, SuperchunkError, valueOr } from "../../errors.ts";
 import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { V2_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -141,7 +141,7 @@ async function decodeChunks(array: VerifiedArray, options: LongOptions): Promise
 
 /** Turns an error into a finding; rethrows errors that are not about stored bytes. */
 function findingOf(error: unknown): Finding {
-  if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED")) throw error;
+  if (!isUnreadable(error)) throw error;
   const { path, chunk, offset, field, expected, found } = error.details;
   return {
     severity: "error",
