@@ -112,6 +112,22 @@ test("of a folder, every archive that differs or is absent is named, and each co
   expect(failures(result).map(([node]) => node)).toEqual(["b", "c"]);
 });
 
+test.each(["parquet", "arrow"] as const)(
+  "prices of %s that were converted in another way are not equal",
+  async (to) => {
+    const source = join(corpus, "ctable/bcolz-daily-equities");
+    const kinds = ["raw", "decimal", "double"] as const;
+    for (const prices of kinds) {
+      const made = join(temporaryFolder(), `bars.${to}`);
+      await convert(source, made, { to, parquet: { prices } });
+      for (const other of kinds) {
+        const result = await convert(source, made, { to, parquet: { prices: other }, verifyOnly: true });
+        expect([prices, other, result.verified]).toEqual([prices, other, prices === other]);
+      }
+    }
+  },
+);
+
 test("a plan does not take it", async () => {
   const folder = temporaryFolder();
   const source = await make(join(folder, "prices"));

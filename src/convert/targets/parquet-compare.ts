@@ -2,10 +2,11 @@
  * Compares a Parquet file with its source, value by value, through hyparquet, a reader that shares nothing with the writer but
  * the decompression of streams. Must not write.
  */
+import { parquetSchema } from "hyparquet";
 import { openParquet } from "../../parquet/open.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type FileColumn, rowCount } from "./parquet-pages.ts";
-import { differs, firstUnlikeRow } from "./table-compare.ts";
+import { checkScale, differs, firstUnlikeRow } from "./table-compare.ts";
 
 /** Approximate bytes of the rows compared at a time. */
 const STEP_BYTES = 4 << 20;
@@ -22,7 +23,14 @@ export async function compareFile(
   const rows = rowCount(columns);
   const found = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
   if (found !== rows) throw differs(path, "rows", { expected: rows, found });
+  const elements = new Map(
+    parquetSchema(scan.metadata).children.map(({ element }) => [element.name, element]),
+  );
   for (const { column, schema, rowBytes } of columns) {
+    for (const node of schema.nodes) {
+      const logical = elements.get(node.name)?.logical_type;
+      checkScale(path, node, logical?.type === "DECIMAL" ? logical.scale : undefined);
+    }
     const step = Math.max(1, Math.floor(STEP_BYTES / rowBytes));
     for (const { rowStart, rowEnd } of scan.ranges)
       for (let first = rowStart; first < rowEnd; first += step) {

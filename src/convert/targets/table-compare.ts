@@ -25,6 +25,23 @@ export function differs(
 }
 
 /**
+ * Throws `BAD_FIELD` for a file whose column counts thousandths, or other parts of 1, where the options make whole numbers of it, or the
+ * other way around: the counts may be equal. `scale`: the digits after the point, for decimals.
+ */
+export function checkScale(path: string, node: SchemaNode, scale: number | undefined): void {
+  const expected =
+    "leaf" in node && node.leaf.logical.kind === "decimal" ? node.leaf.logical.scale : undefined;
+  if (scale === expected) return;
+  const textOf = (digits: number | undefined): string =>
+    digits === undefined ? "no decimals" : `decimals of ${digits} digits after the point`;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `column "${node.name}" has ${textOf(scale)}, but with these options it has ${textOf(expected)}; give the option prices that the file was converted with`,
+    { path, field: node.name, expected: textOf(expected), found: textOf(scale) },
+  );
+}
+
+/**
  * The first row that differs from the source's.
  * @param bytes rows as the source has them
  * @param values what a reader returns for each row: dates as counts, strings as bytes, lists as arrays, structs as records
@@ -90,12 +107,12 @@ function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown):
 
 /** Compares a count of the source with the converted value, turned back. */
 function isSameCount(conversion: ValueConversion, value: bigint, found: number | bigint): boolean {
+  const divisor = conversion.kind === "price" ? conversion.divisor : undefined;
+  if (divisor !== undefined) return Math.round(Number(found) * divisor) === Number(value);
+  if (!Number.isInteger(Number(found))) return false;
   switch (conversion.kind) {
     case "multiply":
       return BigInt(found) === value * conversion.factor;
-    case "price":
-      if (conversion.divisor === undefined) return BigInt(found) === value;
-      return Math.round(Number(found) * conversion.divisor) === Number(value);
     case "days":
       return unitsOf(conversion.unit, conversion.scale, Number(found)) === value;
     default:
