@@ -412,7 +412,7 @@ async function createBcolz(
   const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
   if (isTable) checkNames(names);
   const held = await options.lock?.(joinKey(path, isTable ? ".lock" : "meta/lock"));
-  await clearPlace(store, path, options.overwrite === true);
+  await clearPlace(store, path, options.overwrite === true, names);
   const own: string[] = [];
   for (const name of ["data", ...names]) if (!(await hasEntries(store, joinKey(path, name)))) own.push(name);
   const hadAttributes = (await store.stat(joinKey(path, "__attrs__"))) !== undefined;

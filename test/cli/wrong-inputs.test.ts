@@ -344,6 +344,22 @@ it("--resume is named where it continues what is at the destination, and only th
   expect((await runCli(one)).err).toContain("an unfinished conversion is there; --resume continues it");
 });
 
+it("create refuses a folder of other files, names one, and leaves it as it is", async () => {
+  mkdirSync(at("other/.hidden"), { recursive: true });
+  writeFileSync(at("other/notes.txt"), "other");
+  for (const options of [[], ["--overwrite"], ["--zarr"], ["--as", "carray"]]) {
+    const { code, err } = await runCli(["create", at("other"), "--dtype", "<f8", ...options]);
+    expect([options, code, err]).toEqual([
+      options,
+      1,
+      expect.stringContaining('the folder is not empty: it has "notes.txt", which is not of an array'),
+    ]);
+  }
+  expect(readdirSync(at("other")).sort()).toEqual([".hidden", "notes.txt"]);
+  rmSync(at("other/notes.txt"));
+  expect((await runCli(["create", at("other"), "--dtype", "<f8"])).code).toBe(0);
+});
+
 it("what only arrays of superchunks can do names the command that makes one, also of a table", async () => {
   writeFileSync(at("rows.csv"), "id,price\n1,2.5\n2,3.5\n");
   expect((await runCli(["create", at("t.bcolz"), "--as", "ctable", "--from", at("rows.csv")])).code).toBe(0);

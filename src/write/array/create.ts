@@ -122,7 +122,7 @@ export async function createArray(
   try {
     if (options.overwrite === true) await refusePlaced(store, path);
     if (options.overwrite === true) await options.mirror?.clear(store, path);
-    await clearPlace(store, path, options.overwrite === true);
+    await clearPlace(store, path, options.overwrite === true, viewNames(settings));
     await assertColumnsApart(store, path, settings);
     if (settings.zarr) await options.mirror?.check({ store, path }, settings);
     const attributesKey = joinKey(path, "meta/attributes");
@@ -184,6 +184,12 @@ export function settleArray(
   };
   const expected = options.expectedLength === undefined && rows > 0 ? { expectedLength: rows } : {};
   return { settings: settleSettings(base, { ...options, ...expected }), rows };
+}
+
+/** Names of what makes an array a Zarr array too, which is checked by itself. */
+function viewNames({ zarr, dtype }: ArraySettings): readonly string[] {
+  if (!zarr) return [];
+  return ["zarr.json", "c", ...(dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [])];
 }
 
 /** Removes an array that could not be filled, with its Zarr view and what is in its places; not one with another id. */

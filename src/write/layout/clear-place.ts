@@ -10,19 +10,24 @@ const MARKS = ["meta/sizes", "meta/storage", "__rootdirs__"] as const;
 /** The files of an archive besides its data; those that make it an archive are removed first. */
 const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", "__attrs__"] as const;
 
+/** Entries of a folder that an interrupted creation may have left. */
+const LEFT: readonly string[] = ["data", "meta", "__attrs__"];
+
 /**
  * Makes sure that nothing is in the way. With `overwrite`, removes an existing archive, or a table with its columns. If this is
  * interrupted, what is left cannot be opened as an archive.
+ * @param own names of entries besides those of every archive that a new one may find; if given, a folder with others is refused
  * @throws CONFLICT if there is one, or a part of one, without `overwrite`; undefined if the caller never replaces one
  */
 export async function clearPlace(
   store: WritableStore,
   path: string,
   overwrite: boolean | undefined,
+  own?: readonly string[],
 ): Promise<void> {
   const data = joinKey(path, "data");
   const isTaken = (await hasSome(store, path)) || (await hasEntries(store, data));
-  if (!isTaken) return;
+  if (!isTaken) return own && refuseForeign(store, path, [...LEFT, ...own]);
   if (!overwrite)
     throw new SuperchunkError(
       "CONFLICT",
@@ -38,6 +43,22 @@ export async function clearPlace(
     for (const name of ["data", "meta"]) await store.delete(joinKey(folder, name));
     await store.delete(folder);
   }
+}
+
+/** Refuses a folder with files that are not those of an archive, such as a folder of many archives. Hidden ones do not count. */
+async function refuseForeign(store: ReadableStore, path: string, own: readonly string[]): Promise<void> {
+  const isForeign = (name: string): boolean => !name.startsWith(".") && !own.includes(name);
+  // Some stores cannot list.
+  const foreign = await resultOr(undefined, "UNSUPPORTED", async () => {
+    for await (const { name } of store.list(path)) if (isForeign(name)) return name;
+    return undefined;
+  });
+  if (foreign === undefined) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    `the folder is not empty: it has ${JSON.stringify(foreign)}, which is not of an array; name a new or an empty folder, such as one in it`,
+    { path: store.describe(path), found: foreign },
+  );
 }
 
 /** Folders of a table's columns; empty without a table, or with an unreadable one. */
