@@ -361,12 +361,6 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   );
 }
 
-/** Digits after the point of decimals; undefined for other types. */
-export function scaleOf({ type }: Batch<unknown>): number | undefined {
-  const { typeId, scale } = type as AnyType;
-  return typeId === TYPE.decimal ? scale : undefined;
-}
-
 /** The stored values: dates as counts, decimals as digits, strings as bytes, lists as arrays, structs as records, null for a missing value. @throws BAD_FIELD for damage */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   assertHeld(batch);

@@ -2,7 +2,7 @@
  * Compares an Arrow file with its source, value by value, through flechette, a reader that shares no code with the writer. Must
  * not write.
  */
-import { rawValues, readBatches, scaleOf } from "../../arrow/read.ts";
+import { rawValues, readBatches } from "../../arrow/read.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { SchemaColumn } from "./table-columns.ts";
 import { checkScale, differs, firstUnlikeRow } from "./table-compare.ts";
@@ -24,7 +24,7 @@ export async function compareArrow(
       const bytes = await column.rows(row, Math.min(rows, row + table.numRows), signal);
       for (const node of schema.nodes) {
         const [batch] = table.getChildAt(place++).data;
-        checkScale(path, node, batch && scaleOf(batch));
+        checkScale(path, node, batch && "scale" in batch.type ? batch.type.scale : undefined);
         const values = batch === undefined ? [] : rawValues(batch);
         const found = firstUnlikeRow(node, bytes, values, table.numRows);
         if (found !== undefined) throw differs(path, node.name, { offset: row + found });
