@@ -105,23 +105,32 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. Smaller than
- * `checkOptions` of the stores, which also checks values, for pages that only decode and read.
+ * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces, and for a value of another type: without types, a
+ * slip would pass. Smaller than `checkOptions` of the stores, for pages that only decode and read.
  */
-export function checkOptionNames(options: object, known: string): void {
+export function checkOptionNames(options: object, known?: string): void {
+  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
   for (const [name, value] of Object.entries(options)) {
-    if (!known.split(" ").includes(name))
+    if (known?.split(" ").includes(name) === false)
       throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; expected one of ${known}`, {
         field: name,
       });
-    if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
-      throw badArgument(name, value, "a number of bytes");
-    if (name === "signal" && value && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
+    if (value === undefined || value === null) continue;
+    const kind = typeof value;
+    if (name.endsWith("Nbytes") && kind !== "number") throw badArgument(name, value, "a number of bytes");
+    if (name === "signal" && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
+    if (name.startsWith("on") && kind !== "function") throw badArgument(name, value, "a function");
+    if (/^(?:shared|keep|digests)$/.test(name) && kind !== "boolean")
+      throw badArgument(name, value, "true or false");
+    if (/^(?:first|end)$/.test(name) && !(kind === "number" && value >= 0 && value % 1 === 0))
+      throw badArgument(name, value, "the number of a chunk, 0 or more");
   }
 }
 
-/** The options of reading values, and of decoding a chunk. */
+/** The options of reading values, of reading and of listing chunks, and of decoding a chunk. */
 export const READ_OPTIONS = "onProgress shared signal";
+export const CHUNKS_OPTIONS = "keep onProgress signal";
+export const LIST_OPTIONS = "digests end first onObject onProgress signal";
 export const DECODE_OPTIONS = "expectedNbytes maxNbytes out";
 
 /** Sets an entry of a map as its last one, and drops the first ones over `most`. */

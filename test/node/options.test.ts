@@ -247,3 +247,40 @@ test("a file: address is the path that it names: its lock keeps out who gives th
   const message = expect.stringContaining("expected file:/// and an absolute path") as string;
   await expect(edit("file://host/a%2Fb")).rejects.toMatchObject({ code: "BAD_ARGUMENT", message });
 });
+
+async function all(parts: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of parts);
+}
+
+test("reading and listing chunks refuse unknown options and values of another type, in every format", async () => {
+  const wrong: readonly (readonly [options: unknown, field: string])[] = [
+    [{ reuse: "x" }, "reuse"],
+    [3, "options"],
+    [null, "options"],
+    [{ signal: 3 }, "signal"],
+    [{ onProgress: 3 }, "onProgress"],
+  ];
+  const formats = [{}, { format: "blz", dtype: [["a", "<f8"]] }, { format: "bcolz" }, { format: "zarr" }];
+  for (const format of formats) {
+    const path = `${temporaryFolder()}/array`;
+    const made = await create(path, { dtype: "<f8", shape: [9], ...format } as CreatePathOptions);
+    await made.close();
+    await using array = await openArray(path);
+    const refused = async (field: string, work: () => Promise<unknown>): Promise<void> =>
+      expect(Promise.resolve().then(work)).rejects.toMatchObject({
+        code: "BAD_ARGUMENT",
+        details: { field },
+      });
+    for (const [options, field] of [...wrong, [{ shared: "x" }, "shared"] as const])
+      await refused(field, () => array.get(null, options as object));
+    for (const [options, field] of [...wrong, [{ keep: "x" }, "keep"] as const])
+      await refused(field, () => all(array.chunks(options as object)));
+    if ("dtype" in format) continue; // the chunks are those of its columns
+    for (const [options, field] of [
+      ...wrong,
+      [{ first: "x" }, "first"] as const,
+      [{ end: -1 }, "end"] as const,
+    ])
+      await refused(field, () => all(array.listChunks(options as object)));
+  }
+});

@@ -5,9 +5,11 @@
 import {
   type Allocation,
   at,
+  CHUNKS_OPTIONS,
   checkOptionNames,
   elementsOf,
   fillResult,
+  LIST_OPTIONS,
   READ_OPTIONS,
 } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -202,6 +204,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
+    checkOptionNames(options, LIST_OPTIONS);
     const { listChunks } = await import("../read/list-chunks.ts");
     yield* listChunks(this.parts.sequence, options);
   }
@@ -308,6 +311,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
+    checkOptionNames(options, CHUNKS_OPTIONS);
     this.assertReadable();
     const rows = this.order === "C" ? this.chunkLength : undefined;
     return rows === undefined ? this.#reading.slabs(options) : this.#chunkSlices(options);

@@ -3,7 +3,14 @@
  * and whose values are assembled on reading.
  */
 
-import { at, elementsOf, fillResult } from "../../bytes/arrays.ts";
+import {
+  at,
+  CHUNKS_OPTIONS,
+  checkOptionNames,
+  elementsOf,
+  fillResult,
+  READ_OPTIONS,
+} from "../../bytes/arrays.ts";
 import { notNamed, SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
@@ -97,16 +104,19 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
+    checkOptionNames(options, READ_OPTIONS);
     this.#assertReadable();
     return this.#reading.get(selection as S, options);
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
+    checkOptionNames(options, READ_OPTIONS);
     this.#assertReadable();
     return this.#reading.getBytes(selection, options);
   }
 
   chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+    checkOptionNames(options, CHUNKS_OPTIONS);
     this.#assertReadable();
     return this.#slices(options);
   }

@@ -11,10 +11,12 @@ import type {
 } from "../../archive/kinds/types.ts";
 import {
   at,
+  CHUNKS_OPTIONS,
   checkOptionNames,
   defined,
   elementsOf,
   fillResult,
+  LIST_OPTIONS,
   type PrepareMemory,
   READ_OPTIONS,
 } from "../../bytes/arrays.ts";
@@ -308,6 +310,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
 
   /** Yields the values in order, in slices of about 16 MiB: whole chunks of rows, if these fit into memory. Slices have all dimensions. */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
+    checkOptionNames(options, CHUNKS_OPTIONS);
     for await (const selection of this.#slabs(options))
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
   }
@@ -325,6 +328,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
 
   /** Lists the stored chunks, with their places and sizes, without reading them. */
   async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {
+    checkOptionNames(options, LIST_OPTIONS);
     const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
     const indexOf = numberChunks(this.model);
     const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
