@@ -8,6 +8,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { runCli } from "../cli/harness.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
+import { withCounting } from "../store/counting.ts";
 
 function filesOf(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
@@ -149,5 +150,30 @@ test.each([[["whole", "torn", "sub/torn"]], [["torn", "sub/torn"]]])(
         ),
       );
     }
+  },
+);
+
+test.each(["zarr", "npy"] as const)(
+  "a resumed conversion to %s counts kept sources, and reads none of them",
+  async (to) => {
+    const source = new MemoryStore();
+    const bytes = readFileSync(findFixture("bloscpack-3/array-f8.blp").file);
+    for (const name of ["a", "b", "c"]) await source.put(`src/${name}.blp`, bytes);
+    const target = new MemoryStore();
+    const from = { store: source, path: "src" };
+    const destination = { store: target, path: "out" };
+    await source.put("src/b.blp", bytes.subarray(0, 5000));
+    expect(await convertIn(from, destination, { to })).toMatchObject({ converted: 2, failed: 1 });
+    await source.put("src/b.blp", bytes);
+    const { store, counts } = withCounting(source);
+    const seen: number[] = [];
+    const done = await convertIn({ store, path: "src" }, destination, {
+      to,
+      resume: true,
+      onProgress: ({ done: count, isOpen }) => void (isOpen === true || seen.push(count)),
+    });
+    expect(done).toMatchObject({ converted: 1, kept: 2, failed: 0 });
+    expect(seen.at(-1)).toBe(3);
+    expect(counts.log.filter((each) => /src\/[ac]\.blp/.test(each))).toEqual([]);
   },
 );

@@ -68,6 +68,8 @@ interface Prepared {
   readonly item: SourceItem;
   readonly planned?: PlannedSource;
   readonly error?: unknown;
+  /** True if an earlier conversion made its result. It is then not planned. */
+  readonly isFound?: true;
 }
 
 /** True if a key has what a conversion makes there: a file with the ending, a folder of such files, or without an ending an archive. */
@@ -340,6 +342,7 @@ export class Conversion {
 
   async #prepare(index: number, item: SourceItem): Promise<Prepared> {
     try {
+      if (await this.#isFound(item.node)) return { index, item, isFound: true };
       return await this.#plan(index, item);
     } catch (error) {
       return { index, item, error };
@@ -348,11 +351,11 @@ export class Conversion {
 
   async #convertOne(prepared: Prepared, record: ConversionRecord, signal: AbortSignal): Promise<void> {
     const { isHierarchy } = this.#target;
-    const { index, item, planned, error } = prepared;
+    const { index, item, planned, error, isFound } = prepared;
     const { path, node } = item;
     try {
       if (!isHierarchy) await this.#authorise(index, record);
-      if (await this.#isFound(node, record)) this.#outcomes.addFound(index, item);
+      if (isFound === true) this.#outcomes.addFound(index, item);
       else if (planned === undefined) throw error;
       else if (record.isDone(node, planned.fingerprint, path))
         this.#outcomes.add(index, { path, node, status: "kept" });
@@ -458,9 +461,9 @@ export class Conversion {
   }
 
   /** True if `resume` finds what a conversion that ended has made of one of many sources. */
-  async #isFound(node: string, record: ConversionRecord): Promise<boolean> {
+  async #isFound(node: string): Promise<boolean> {
     if (this.#options.resume !== true || !this.#sources.isTree || this.#target.isHierarchy) return false;
-    if (record.knows(node)) return false;
+    if (this.#record?.knows(node) === true) return false;
     return holdsResult(this.#destination.store, joinKey(this.#root, node), this.#target.ending);
   }
 

@@ -129,8 +129,10 @@ async function completeHierarchy(
   const outcomes = new Outcomes();
   const missing: [number, SourceItem][] = [];
   for (const [index, item] of items.entries())
-    if (await isFinished(store, joinKey(root, item.node), { signal })) outcomes.addFound(index, item);
-    else missing.push([index, item]);
+    if (await isFinished(store, joinKey(root, item.node), { signal })) {
+      outcomes.addFound(index, item);
+      progress.advance(index);
+    } else missing.push([index, item]);
   if (missing.length === items.length) return undefined;
   const notes: string[] = [];
   for (const [index, item] of missing) {
