@@ -305,11 +305,12 @@ describe("create", () => {
     expect([again.code, JSON.parse(again.out).error.code]).toEqual([1, "CONFLICT"]);
     expect(snapshot("a")).toEqual(before);
     mkdirSync(at("mine/meta"), { recursive: true });
-    for (const name of ["mine/notes.txt", "mine/meta/notes.txt"]) writeFileSync(at(name), "mine");
-    expect(
-      (await runCli(["create", at("mine"), "--from", "-", "--dtype", "<f8"], { stdin: new Uint8Array(3) }))
-        .code,
-    ).toBe(2);
+    writeFileSync(at("mine/meta/notes.txt"), "mine");
+    const broken = ["create", at("mine"), "--from", "-", "--dtype", "<f8"];
+    expect((await runCli(broken, { stdin: new Uint8Array(3) })).code).toBe(2);
+    expect(readdirSync(at("mine"))).toEqual(["meta"]);
+    writeFileSync(at("mine/notes.txt"), "mine");
+    expect((await runCli(broken, { stdin: new Uint8Array(8) })).code).toBe(1);
     expect(readdirSync(at("mine")).sort()).toEqual(["meta", "notes.txt"]);
     expect(readdirSync(at("mine/meta"))).toEqual(["notes.txt"]);
   });
