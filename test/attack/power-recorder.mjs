@@ -138,19 +138,6 @@ withPromise("unlink", remove);
 atOnce("mkdirSync", folder);
 withPromise("mkdir", folder);
 
-const open = original.promises.open;
-fs.promises.open = async (path, flags, mode) => {
-  const handle = await open(path, flags, mode);
-  register(handle.fd, String(path), flags);
-  const own = handle.write.bind(handle);
-  handle.write = async (bytes, offset, length, position) => {
-    const end = write(handle.fd, bytes.subarray(offset, offset + length), position);
-    const result = await own(bytes, offset, length, position);
-    end();
-    return result;
-  };
-  return handle;
-};
 syncBuiltinESMExports();
 
 /** For the program: records a moment, for example that something is durable. */

@@ -8,7 +8,6 @@
 
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
-import type { FileHandle } from "node:fs/promises";
 import { encodeIntoPlaces } from "../../codec/encode/encode-kernel.ts";
 import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
 import type { PieceRooms } from "../../store/source.ts";
@@ -45,9 +44,9 @@ export class DirectAccess {
   }
 
   /** Opens a file a second time, for direct writes; undefined if that is not possible. */
-  async open(path: string): Promise<FileHandle | undefined> {
+  open(path: string): number | undefined {
     try {
-      return await fs.promises.open(path, fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW | this.#flag);
+      return fs.openSync(path, fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW | this.#flag);
     } catch (error) {
       // The file is already open and can be written through the cache, whatever the reason: too many files, or no access
       // because of the umask.
@@ -126,7 +125,7 @@ export class DirectWriter {
   /** The write of each stage; never rejects. */
   readonly #writing: [Promise<void>, Promise<void>] = [Promise.resolve(), Promise.resolve()];
   /** The same file, open for direct writes. */
-  #direct: FileHandle | undefined;
+  #direct: number | undefined;
   #failure: { readonly error: unknown } | undefined;
   /** Whether the source has asked for rooms, and so encodes in them. */
   #needsKernel = false;
@@ -208,7 +207,7 @@ export class DirectWriter {
     this.#stages = undefined;
     const direct = this.#direct;
     this.#direct = undefined;
-    await direct?.close();
+    if (direct !== undefined) fs.closeSync(direct);
   }
 
   /** Starts writing the whole pages of the full stage, and continues with the other stage once it is free. */
@@ -216,15 +215,10 @@ export class DirectWriter {
     const rest = this.#buffer.subarray(this.#filled - (this.#filled % ALIGNMENT), this.#filled);
     const stage = this.#buffer.subarray(0, this.#filled - rest.length);
     const position = this.size;
-    if (position === 0) {
-      if (this.#stages?.isAligned === true) this.#direct = await this.#access.open(this.#path);
-      // The first write is awaited, because it may show that direct writes are not possible.
-      await this.#write(stage, position);
-    } else {
-      this.#writing[this.#current] = this.#write(stage, position).catch((error: unknown) => {
-        this.#failure ??= { error };
-      });
-    }
+    if (position === 0 && this.#stages?.isAligned === true) this.#direct = this.#access.open(this.#path);
+    this.#writing[this.#current] = this.#write(stage, position).catch((error: unknown) => {
+      this.#failure ??= { error };
+    });
     this.size += stage.length;
     this.#filled = rest.length;
     this.#current = this.#current === 0 ? 1 : 0;
@@ -239,10 +233,7 @@ export class DirectWriter {
     if (direct === undefined) return writeFully(this.#file, bytes, position);
     let done = 0;
     try {
-      while (done < bytes.length) {
-        const { bytesWritten } = await direct.write(bytes, done, bytes.length - done, position + done);
-        done += bytesWritten;
-      }
+      while (done < bytes.length) done += await writeSome(direct, bytes.subarray(done), position + done);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (position + done === 0) this.#access.noteRefusal();
@@ -275,13 +266,17 @@ export async function writeFully(
   if (bytes.length <= FEW_BYTES) return writeFullySync(file, bytes, position);
   for (let done = 0; done < bytes.length; ) {
     signal?.throwIfAborted();
-    const length = Math.min(MAX_CALL, bytes.length - done);
-    done += await new Promise<number>((resolve, reject) => {
-      fs.write(file, bytes, done, length, position + done, (error, written) =>
-        error ? reject(error) : resolve(written),
-      );
-    });
+    done += await writeSome(file, bytes.subarray(done, done + MAX_CALL), position + done);
   }
+}
+
+/** Writes on another thread. Resolves with the number of bytes that the system took. */
+function writeSome(file: number, bytes: Uint8Array, position: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    fs.write(file, bytes, 0, bytes.length, position, (error, written) =>
+      error ? reject(error) : resolve(written),
+    );
+  });
 }
 
 /**

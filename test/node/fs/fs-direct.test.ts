@@ -12,6 +12,7 @@ import type { PutSource } from "../../../src/store/types.ts";
 import { scratchBeside } from "../../../src/write/bloscpack/chunk-spool.ts";
 import { makeFolder, withStore } from "../../store/folder.ts";
 import { bundleScript } from "../../store/script.ts";
+import { system, type Write } from "./watched-writes.ts";
 
 const DIRECT = fs.constants.O_DIRECT ?? 0;
 const PAGE = 4096;
@@ -21,16 +22,17 @@ const canMount =
   isLinux &&
   spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;
 
-type Write = (bytes: Uint8Array, at: number, length: number, position: number) => Promise<unknown>;
+/** The result of direct writes, instead of a disk. */
+type Answer = (write: Write, position: number, length: number) => Promise<number>;
 
-/** The result of direct writes, instead of a disk; `write` is the one that would be made, or that of its first bytes. */
-type Answer = (
-  write: (length?: number) => Promise<unknown>,
-  position: number,
-  length: number,
-) => Promise<unknown>;
+vi.mock("node:fs", async (load) => (await import("./watched-writes.ts")).mockWrites(load));
+
+function stopWatching(): void {
+  Object.assign(system, { open: undefined, write: undefined });
+}
 
 afterEach(() => {
+  stopWatching();
   vi.restoreAllMocks();
   vi.unstubAllEnvs();
 });
@@ -51,21 +53,34 @@ function watchDirect(
   refusal?: Error,
 ): { opened: number; writes: number } {
   const seen = { opened: 0, writes: 0 };
-  const { open } = fs.promises;
-  vi.spyOn(fs.promises, "open").mockImplementation(async (path, flags, mode) => {
-    if (typeof flags !== "number" || (flags & DIRECT) === 0) return open(path, flags, mode);
+  const direct = new Set<number>();
+  system.open = (flags, open) => {
+    if (typeof flags !== "number" || (flags & DIRECT) === 0) {
+      const file = open(flags);
+      direct.delete(file); // the number of a closed file
+      return file;
+    }
     seen.opened++;
     if (refusal !== undefined) throw refusal;
-    // If the folder of temporary files takes no direct writes, the answers are what is tested.
-    const file = await open(path, flags).catch(() => open(path, flags & ~DIRECT));
-    const write = file.write.bind(file) as unknown as Write;
-    const answered: Write = (bytes, at, length, position) => {
-      seen.writes++;
-      return answer((taken = length) => write(bytes, at, taken, position), position, length);
-    };
-    return Object.assign(file, { write: answered });
-  });
+    const file = openForDirect(flags, open);
+    direct.add(file);
+    return file;
+  };
+  system.write = async (file, position, length, write) => {
+    if (!direct.has(file)) return write();
+    seen.writes++;
+    return answer(write, position, length);
+  };
   return seen;
+}
+
+/** If the folder of temporary files takes no direct writes, the answers are what is tested. */
+function openForDirect(flags: number, open: (flags: number) => number): number {
+  try {
+    return open(flags);
+  } catch {
+    return open(flags & ~DIRECT);
+  }
 }
 
 function expectSame(root: string, name: string, bytes: Uint8Array): void {
@@ -217,6 +232,23 @@ describe.skipIf(!isLinux)("a long file bypasses the cache", () => {
       expect(pieces.filter((number) => number % PAGE !== 0)).toEqual([]);
     }));
 
+  it("and its second buffer is filled while the first one is written", () =>
+    withStore(async (store, root) => {
+      let taken = 0;
+      function* counted(): Generator<Uint8Array> {
+        for (const piece of inPieces(sample)) {
+          taken += piece.length;
+          yield piece;
+        }
+      }
+      watchDirect(async (write, position) => {
+        if (position === 0) await vi.waitFor(() => expect(taken).toBeGreaterThan(STAGE + (STAGE >> 1)));
+        return write();
+      });
+      await store.put("x", counted());
+      expectSame(root, "x", sample);
+    }));
+
   it("but not scratch objects, which are read again soon: the cache should keep them", () =>
     withStore(async (store, root) => {
       const seen = watchDirect();
@@ -339,7 +371,7 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
           }
         });
         expect(open).toEqual([]);
-        vi.restoreAllMocks();
+        stopWatching();
         await store.put("x", sample.subarray(1));
         expectSame(root, "x", sample.subarray(1));
       }));

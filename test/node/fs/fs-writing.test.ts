@@ -1,10 +1,13 @@
 import { execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { makeFolder, withStore } from "../../store/folder.ts";
 import { bundleScript } from "../../store/script.ts";
+import { system } from "./watched-writes.ts";
+
+vi.mock("node:fs", async (load) => (await import("./watched-writes.ts")).mockWrites(load));
 
 const one = Uint8Array.of(1);
 const isRoot = process.getuid?.() === 0;
@@ -120,10 +123,8 @@ describe("the file store", () => {
     withStore(async (store) => {
       await store.put("x", one);
       // Writes on the way to the temporary file end on a device that is always full.
-      const full = await fs.promises.open("/dev/full", "w");
-      const prototype = Object.getPrototypeOf(full) as typeof full;
-      const { write } = prototype;
-      prototype.write = ((...args: unknown[]) => Reflect.apply(write, full, args)) as typeof write;
+      const full = fs.openSync("/dev/full", "w");
+      system.write = async () => fs.writeSync(full, one);
       try {
         await expect(store.put("x", new Uint8Array(5 << 20))).rejects.toMatchObject({
           code: "NO_SPACE",
@@ -132,8 +133,8 @@ describe("the file store", () => {
           ),
         });
       } finally {
-        prototype.write = write;
-        await full.close();
+        system.write = undefined;
+        fs.closeSync(full);
       }
       expect(await store.get("x")).toEqual(one);
       expect(fs.readdirSync(store.root)).toEqual(["x"]);
@@ -141,25 +142,13 @@ describe("the file store", () => {
   );
 
   it("loses no bytes if one write accepts only a part of them", () =>
-    withStore(async (store, root) => {
-      const probe = await fs.promises.open(join(root, "probe"), "w");
-      const prototype = Object.getPrototypeOf(probe) as typeof probe;
-      const { write } = prototype;
-      prototype.write = function (
-        this: typeof probe,
-        bytes: Uint8Array,
-        at: number,
-        length: number,
-        position: number,
-      ) {
-        return Reflect.apply(write, this, [bytes, at, Math.max(1, length >> 1), position]);
-      } as unknown as typeof write;
+    withStore(async (store) => {
       const bytes = Uint8Array.from({ length: 300_001 }, (_, i) => i % 253);
+      system.write = (_file, _position, length, write) => write(Math.max(1, length >> 1));
       try {
         await store.put("x", [bytes.subarray(0, 7), bytes.subarray(7)]);
       } finally {
-        prototype.write = write;
-        await probe.close();
+        system.write = undefined;
       }
       expect(Buffer.compare((await store.get("x")) ?? one, bytes)).toBe(0);
     }));
