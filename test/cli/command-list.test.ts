@@ -30,6 +30,16 @@ test("an unknown command loads them all, so that the help and the nearest name a
   for (const first of ["--version", "-V"]) expect(await namesFor(first)).toEqual([]);
 });
 
+test("a command that serves nothing does not load a server, which takes longer than the rest of the library", () => {
+  const entry = new URL("../../build/src/node/index.js", import.meta.url).href;
+  const script = `await import(${JSON.stringify(entry)}); console.log(process.moduleLoadList.join())`;
+  const loaded = execFileSync(process.execPath, ["--input-type=module", "--eval", script], {
+    encoding: "utf8",
+  }).split(",");
+  expect(loaded).toContain("NativeModule worker_threads");
+  expect(loaded).not.toContain("NativeModule http");
+});
+
 test("the help lists every command under the heading of its group", async () => {
   const { code, out } = await runCli(["--help"]);
   expect(code).toBe(0);

@@ -4,7 +4,7 @@
  * Knows sockets; must not know archives.
  */
 
-import { createServer, type Server, type ServerResponse } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { addTo } from "../../bytes/arrays.ts";
@@ -124,6 +124,8 @@ async function serveOne(
   const gate = new AnswerGate(options.limits);
   const connections = new Connections();
   let context: AnswerContext | undefined;
+  // Loading it takes 0.04 s with Node.js 26, and every command loads this file.
+  const { createServer } = await import("node:http");
   const server = createServer(
     {
       maxHeaderSize: MOST_HEADER_BYTES,
