@@ -193,6 +193,8 @@ export interface SourceItem {
   readonly notes: readonly string[];
   /** Location in the store of the searched place, so that the source can be opened again without a search. */
   readonly found?: FoundAt;
+  /** Names of the files with metadata in the folder of an archive, as its listing showed them. */
+  readonly metadata?: readonly string[] | undefined;
   open(signal?: AbortSignal): Promise<OpenedSource>;
   /** Changes when the source does; used if the target does not look closer. */
   fingerprint?(): Promise<JsonValue>;

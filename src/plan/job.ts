@@ -152,11 +152,11 @@ export async function assertOutputFree(
 /** Peeks at a small archive without opening it; undefined if only opening it gives its size. */
 async function peekSmall(
   store: ReadableStore,
-  { found }: SourceItem,
+  { found, metadata }: SourceItem,
   { signal }: ConvertOptions,
 ): Promise<Peeked | undefined> {
   if (found === undefined || found.isZarr) return undefined;
-  const peeked = await peek(store, found.key, signal);
+  const peeked = await peek(store, found.key, signal, metadata);
   return peeked !== undefined && peeked.nbytes < WHOLE_BYTES ? peeked : undefined;
 }
 

@@ -393,7 +393,7 @@ describe("legal archives that were once reported as damaged", () => {
 
   test("[FZ-04] a nested dtype inside a nested dtype: folders inside folders are found, listed, verified and read", async () => {
     const store = await nested();
-    expect(await listOf(findArchives(store, ""))).toEqual([{ path: "", kind: "folder" }]);
+    expect(await listOf(findArchives(store, ""))).toMatchObject([{ path: "", kind: "folder" }]);
     const archive = (await open(store, "")) as ArrayArchive;
     expect(archive.columnNames).toEqual(["id", "group"]);
     expect(archive.column("group").columnNames).toEqual(["x", "deep"]);

@@ -638,6 +638,28 @@ describe("a plan", () => {
     expect(peeked?.versions).toBe(await digestOf(await metadataVersions(source, "in/one.blp")));
   });
 
+  it("asks, of an archive in a folder, for the files with metadata that the search has seen, and no others", async () => {
+    const source = new MemoryStore();
+    await putCarray(source, "in/one", new Uint8Array(80), 5, { dtype: "<f8", shape: [10] });
+    const asked: string[] = [];
+    const counted = interceptStore(source, {
+      onCall: ({ method, key }, proceed) => {
+        if (method === "stat" && key.startsWith("in/one")) asked.push(key);
+        return proceed();
+      },
+      onSync: (_, proceed) => proceed(),
+      onList: () => undefined,
+    });
+    const facts = { ...FACTS, from: ["in"], to: "out" };
+    const destination = { store: new MemoryStore(), path: "out" };
+    const { sources } = await planShared({ store: counted, path: "in" }, destination, {}, facts);
+    expect(asked).toEqual(["in/one/meta/sizes", "in/one/meta/storage"]);
+    // A share looks for all of them: a file that is new is a change.
+    expect(sources[0]?.versions).toBe(await peekVersions(source, "in/one"));
+    await source.put("in/one/__rootdirs__", new Uint8Array(2));
+    expect(sources[0]?.versions).not.toBe(await peekVersions(source, "in/one"));
+  });
+
   it("in a folder is read by each share for its own sources, with the units and the digest of the whole", async () => {
     const { plan: some } = await planOf(await makeTree(), new MemoryStore());
     const failure = { code: "BAD_FIELD", message: 'a line that ends like another: "nbytes":7}' } as const;

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey, refuseListed, showListed, splitKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
-import { isOwnFile, othersInArchive } from "./open.ts";
+import { filesOfArchive, isOwnFile } from "./open.ts";
 
 /** Suffix of a file that a conversion has made but not compared yet. Such a file is not an archive. */
 export const UNVERIFIED = ".superchunk-unverified";
@@ -16,6 +16,8 @@ export const UNVERIFIED = ".superchunk-unverified";
 export interface FoundArchive {
   readonly path: string;
   readonly kind: "file" | "folder" | "other";
+  /** Names of the files in the folder that have the archive's metadata. */
+  readonly metadata?: readonly string[];
   /** Names of files in the folder that are not part of the archive; those of superchunk are not listed. */
   readonly others?: readonly string[];
   /** Set if its name prevents opening it; `path` is then the form that messages use. */
@@ -63,9 +65,10 @@ async function* walk(
     options.onUnfinished?.(found);
     for (const node of found.begun) begun.add(joinKey(found.path, node));
   }
-  const others = await othersInArchive(store, path, entries, options);
-  if (others !== undefined) {
-    yield { path, kind: "folder", ...(others.length === 0 ? {} : { others }) };
+  const files = await filesOfArchive(store, path, entries, options);
+  if (files !== undefined) {
+    const { metadata, others } = files;
+    yield { path, kind: "folder", metadata, ...(others.length === 0 ? {} : { others }) };
     return;
   }
   if (options.isOther?.(entries, path) === true) {

@@ -115,29 +115,48 @@ export function isOwnFile(name: string, entries: readonly ListEntry[]): boolean 
   return name.startsWith(".") || OWN_FILES.test(name) || entries.some((entry) => entry.name === file);
 }
 
-/** Names of the files in the folder of an archive that are not part of it; undefined for other folders. */
-export async function othersInArchive(
+/** The files with the metadata of an archive in a folder. */
+export const METADATA_FILES = [
+  "meta/sizes",
+  "meta/storage",
+  "meta/attributes",
+  "__attrs__",
+  "__rootdirs__",
+] as const;
+
+/** Names of files in the folder of an archive. */
+interface FolderFiles {
+  /** Those of {@link METADATA_FILES} that exist. */
+  readonly metadata: readonly string[];
+  /** Files that are not part of the archive. */
+  readonly others: readonly string[];
+}
+
+/** The files in the folder of an archive; undefined for other folders. */
+export async function filesOfArchive(
   store: ReadableStore,
   path: string,
   entries: readonly ListEntry[],
   options: OpenOptions,
-): Promise<readonly string[] | undefined> {
-  const isFurther = ({ name, kind }: ListEntry): boolean =>
-    kind === "object" && !PARTS.test(name) && !isOwnFile(name, entries);
+): Promise<FolderFiles | undefined> {
+  const parts: string[] = [];
+  const others: string[] = [];
+  // A name may be one that no key can have.
+  const add = ({ name, kind }: ListEntry, prefix: string): void => {
+    if (kind === "object" && PARTS.test(name)) parts.push(`${prefix}${name}`);
+    else if (kind === "object" && !isOwnFile(name, entries)) others.push(`${prefix}${name}`);
+  };
   // A table that has lost its __rootdirs__ is damaged, and not a folder of arrays.
-  let isArchive = entries.some(
-    ({ name, kind }) => /^__(?:rootdirs|attrs)__$/.test(name) && kind === "object",
-  );
-  const others = entries.filter(isFurther).map(({ name }) => name);
-  if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder"))
-    return isArchive ? others : undefined;
-  try {
-    for await (const entry of store.list(joinKey(path, "meta"), options))
-      if (isFurther(entry)) others.push(`meta/${entry.name}`);
-      else if (entry.kind === "object" && /^(?:sizes|storage)$/.test(entry.name)) isArchive = true;
-  } catch (error) {
-    // Opening it says why.
-    if (!isArchive || !isSuperchunkError(error)) throw error;
-  }
-  return isArchive ? others : undefined;
+  const isArchive = (): boolean =>
+    parts.some((name) => /^(?:__(?:rootdirs|attrs)__|meta\/(?:sizes|storage))$/.test(name));
+  for (const entry of entries) add(entry, "");
+  if (entries.some((entry) => entry.name === "meta" && entry.kind === "folder"))
+    try {
+      for await (const entry of store.list(joinKey(path, "meta"), options)) add(entry, "meta/");
+    } catch (error) {
+      // Opening it says why.
+      if (!isArchive() || !isSuperchunkError(error)) throw error;
+    }
+  if (!isArchive()) return undefined;
+  return { metadata: METADATA_FILES.filter((name) => parts.includes(name)), others };
 }

@@ -1,7 +1,7 @@
 /** Finds the sources of a conversion below a folder, and assigns each its place in the destination. */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
-import { open, othersInArchive } from "../../archive/open/open.ts";
+import { filesOfArchive, METADATA_FILES, open } from "../../archive/open/open.ts";
 import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, notNamed, resultOr, SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -38,9 +38,6 @@ type Chosen = Pick<ConvertOptions, "columns">;
 /** Ends of names that the names of converted arrays lack. */
 const ENDS = new RegExp(`\\.(?:zarr|${HELD_ENDS})$`, "i");
 
-/** Objects that identify the state of an archive; those that exist count. */
-const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
-
 /** True if `path` is an archive; false for a folder of archives. Needs a store that can list for folders. */
 export async function isArchive(
   store: ReadableStore,
@@ -68,7 +65,7 @@ export async function* findNodes(
 ): AsyncGenerator<SourceItem> {
   const { found, notes: onFiles } = await findAll({ store, path }, { ...options, onFound });
   const named = namePaths([...found].map(([key, { error }]) => destinationName(pathBelow(key, path), error)));
-  for (const [i, [key, { kind, error, others }]] of [...found]
+  for (const [i, [key, { kind, error, others, metadata }]] of [...found]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .entries()) {
     const own = (signal?: AbortSignal): OpenOptions => ({ ...options, signal });
@@ -80,6 +77,7 @@ export async function* findNodes(
       ...(node === from ? {} : { renamedFrom: from }),
       notes: [...(i === 0 ? onFiles : []), ...notesOnFiles(store.describe(key), others)],
       ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
+      ...(metadata === undefined ? {} : { metadata }),
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
         return kind === "other" ? openFound(store, key, own(signal)) : open(store, key, own(signal));
@@ -128,7 +126,8 @@ export async function notesOnArchive(
   return resultOr([], "any", async () => {
     const entries: ListEntry[] = [];
     for await (const entry of store.list(path, { signal })) entries.push(entry);
-    return notesOnFiles(store.describe(path), await othersInArchive(store, path, entries, { signal }));
+    const files = await filesOfArchive(store, path, entries, { signal });
+    return notesOnFiles(store.describe(path), files?.others);
   });
 }
 
@@ -154,7 +153,10 @@ export async function* findColumns(
     const openOwn = (): Promise<ZarrArray | ZarrGroup> => openFound(store, found.path, options);
     if (found.kind === "other") yield* zarrItems({ store, path: found.path, node, columns }, openOwn, notes);
     else if (found.error === undefined)
-      yield archiveItem(store, found.path, node, () => open(store, found.path, options), notes);
+      yield {
+        ...archiveItem(store, found.path, node, () => open(store, found.path, options), notes),
+        ...(found.metadata === undefined ? {} : { metadata: found.metadata }),
+      };
     else yield { ...failedItem(where, destinationName(node, found.error), found.error), notes };
   }
 }
@@ -279,10 +281,14 @@ export async function collectSources(
 
 /** Sizes and versions of a Zarr node's documents, and of all below a group. */
 export async function fingerprintZarr(node: ZarrArray | ZarrGroup, only: Chosen = {}): Promise<JsonValue> {
-  if (node.kind === "array") return versionsOf(node.store, node.model.metadataKeys);
+  if (node.kind === "array") return documentVersions(node);
   const all: JsonValue[] = [];
   for (const name of await membersOf(node, only)) all.push(await fingerprintZarr(await node.open(name)));
   return all;
+}
+
+async function documentVersions({ store, model }: ZarrArray): Promise<JsonObject> {
+  return Object.fromEntries(await versionsOf(store, model.metadataKeys));
 }
 
 /** Remembers the state of a source. Resolves with a check that throws `STALE` if the source has been replaced, or has grown, since. */
@@ -308,7 +314,7 @@ async function stateOf(source: OpenedSource): Promise<StatePart[]> {
   if (source.kind === "joined") return (await Promise.all(source.archives.map(stateOf))).flat();
   const { store, path } = source;
   if (store.pinsVersions === true || ("generation" in source && source.generation !== undefined)) return [];
-  if ("model" in source) return [() => versionsOf(store, source.model.metadataKeys)];
+  if ("model" in source) return [() => documentVersions(source)];
   if (source.kind === "group") {
     // A member that cannot be opened is not converted, so it must not become readable.
     const partsOf = (name: string): Promise<StatePart[]> =>
@@ -329,26 +335,41 @@ export async function metadataVersions(
   path: string,
   options: StoreOptions = {},
 ): Promise<Readonly<Record<string, string>>> {
-  const [own = path, ...others] = metadataKeys(path);
-  const file = await versionsOf(store, [own], options);
+  return Object.fromEntries(await versionsAt(store, path, options));
+}
+
+/**
+ * The same as a map: for the engine, objects whose members have other names each time take far longer. `metadata` are the files with
+ * metadata in the folder, if they are known; the others are not looked for.
+ */
+export async function versionsAt(
+  store: ReadableStore,
+  path: string,
+  { metadata, ...options }: StoreOptions & Pick<SourceItem, "metadata"> = {},
+): Promise<ReadonlyMap<string, string>> {
+  const file = await versionsOf(store, metadata === undefined ? [path] : [], options);
   // Below a file there are no objects, so no requests are made.
-  return own in file ? file : versionsOf(store, others, options);
+  return file.size > 0 ? file : versionsOf(store, keysOf(path, metadata), options);
 }
 
 /** Keys that an archive's metadata can have, and the key of its file. */
 export function metadataKeys(path: string): readonly string[] {
-  return METADATA.map((name) => joinKey(path, name));
+  return [path, ...keysOf(path)];
+}
+
+function keysOf(path: string, names: readonly string[] = METADATA_FILES): readonly string[] {
+  return names.map((name) => joinKey(path, name));
 }
 
 async function versionsOf(
   store: ReadableStore,
   keys: readonly string[],
   options: StoreOptions = {},
-): Promise<Record<string, string>> {
-  const versions: Record<string, string> = {};
+): Promise<Map<string, string>> {
+  const versions = new Map<string, string>();
   for (const key of keys) {
     const info = key === "" ? undefined : await store.stat(key, options);
-    if (info !== undefined) versions[key] = `${info.size} ${info.stamp ?? info.version}`;
+    if (info !== undefined) versions.set(key, `${info.size} ${info.stamp ?? info.version}`);
   }
   return versions;
 }
