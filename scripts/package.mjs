@@ -88,7 +88,10 @@ const PARTS = [
 /** The code that chooses between decoders and encoders is separate, so that bundlers leave out the encoders that a page does not call. */
 const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
-/** Scripts of the page: what its parts share, its tables and maps, and what reads chunks and numbers for them. */
+/**
+ * Scripts of the page: what its parts share, its tables and maps, what reads chunks and numbers for them, and two that few visits
+ * need, which rollup would join with what all of them load.
+ */
 const OF_PAGE = [
   [
     "page-parts",
@@ -97,6 +100,8 @@ const OF_PAGE = [
   ["page-views", /\/src\/page\/(?:virtual-table|views\/(?:values|picture|chunk[\w-]*))\.js$/],
   ["page-numbers", /\/src\/page\/engine\/numbers\.js$/],
   ["page-list", /\/src\/page\/engine\/chunk-list\.js$/],
+  ["page-address", /\/src\/page\/engine\/address\.js$/],
+  ["page-welcome", /\/src\/page\/views\/welcome\.js$/],
 ];
 
 /** Types that no user gets an instance of: members of classes have them. */

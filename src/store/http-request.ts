@@ -245,7 +245,9 @@ function describeFailure(request: Request<unknown>, tries: number, error: unknow
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
   const reason = cause instanceof Error ? `${message}: ${cause.message}` : message;
   // Browsers say why in their console only, and not to the page.
-  const hint = /^(Failed|Load|Network)/.test(reason) ? "; CORS? See the console" : "";
+  const hint = /^(Failed|Load|Network)/.test(reason)
+    ? "; no server answers there, or it does not let this page read: it must send Access-Control-Allow-Origin, and ranges without Content-Encoding (CORS; the browser's console says more)"
+    : "";
   const count = tries === 1 ? "1 try" : `${tries} tries`;
   return new SuperchunkError("IO", `${request.method} failed after ${count} (${reason})${hint}`, {
     path: request.path,

@@ -410,7 +410,9 @@ function fail(response: ServerResponse, error: unknown): Promise<void> {
  */
 function statusOf({ code, isDamage }: SuperchunkError): number {
   if (isDamage || code === "UNSUPPORTED" || code === "LIMIT" || code === "NOT_FOUND") return 422;
-  return code === "IO" || code === "STALE" ? 502 : 500;
+  // What changed while it was read can be read again; storage that fails goes on failing.
+  if (code === "STALE") return 503;
+  return code === "IO" ? 502 : 500;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -58,7 +58,7 @@ export class Sources {
     const place = this.#places.get(name);
     if (place === undefined)
       throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
-    return keepMade(this.#opened, name, () => place().then(asTableIfOne).catch(explain));
+    return keepMade(this.#opened, name, () => place().then(asTableIfOne));
   }
 
   async openColumn({ archive, column }: Target): Promise<ReadableArray | BytesArchive> {
@@ -70,7 +70,11 @@ export class Sources {
     if (source.kind === "server") {
       const response = await fetch(`${source.base}archives.json`, { signal: watch.signal ?? null });
       if (!response.ok)
-        throw new SuperchunkError("IO", `the server answered ${response.status}`, { path: source.base });
+        throw new SuperchunkError(
+          "IO",
+          `the server of this page cannot list its archives (it answered ${response.status}); its terminal says why`,
+          { path: source.base },
+        );
       const { archives } = (await response.json()) as {
         archives: (Entry & { readonly root: number; readonly path: string })[];
       };
@@ -94,44 +98,12 @@ export class Sources {
       }
       return;
     }
-    yield* this.#findAtUrl(source.url, watch);
-  }
-
-  /** The content of an address: an archive, an array, or a group with everything that its documents list. */
-  async *#findAtUrl(address: string, watch: Watch<readonly Entry[]>): AsyncGenerator<Entry> {
-    const url = new URL(address);
-    const parts = url.pathname.split("/").filter((part) => part !== "");
-    const name = decodeURIComponent(parts.pop() ?? "");
-    url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
-    const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
-    const shown = name === "" ? url.host : name;
-    // Sets of references may read the server that they are on.
-    const allow = [`${url.origin}/`];
-    const openHere = (path: string, isNode = false) => openAt(store, path, isNode, noPlace, allow);
-    this.#places.set(shown, () => openHere(name));
-    let node: Readable;
-    try {
-      node = await openHere(name);
+    const { findAtAddress } = await import("./address.ts");
+    for await (const { name, found, openIt, node } of findAtAddress(source.url, openAt, watch.signal)) {
+      this.#places.set(name, openIt);
       // Kept open, because opening it again would repeat its requests.
-      this.#opened.set(shown, asTableIfOne(node));
-    } catch (error) {
-      if (!isSuperchunkError(error)) throw error;
-      // To open it again would repeat all tries.
-      this.#places.set(shown, () => Promise.reject(error));
-      yield { name: shown, error: error.message };
-      return;
-    }
-    if (node.kind !== "group") {
-      yield { name: shown };
-      return;
-    }
-    // Over HTTP, groups without consolidated metadata are found with an error instead of their members.
-    const { findReadables } = await import("../../open/find-readables.ts");
-    for await (const found of findReadables(node, name, { signal: watch.signal })) {
-      if (found.isIndex === true) continue;
-      const entry = entryOf(found, found.path === "" ? shown : found.path);
-      this.#places.set(entry.name, () => openHere(found.path, true));
-      yield entry;
+      if (node !== undefined) this.#opened.set(name, asTableIfOne(node));
+      yield entryOf(found, name);
     }
   }
 }
@@ -158,12 +130,12 @@ class ServedStore extends HttpStore {
   readonly #lists: string;
 
   constructor(base: string, root: number) {
-    super(`${base}files/${root}/`);
+    super(`${base}files/${root}/`, { fetch: fetchServed });
     this.#lists = `${base}list/${root}/`;
   }
 
   override async *list(folder: string, options: StoreOptions = {}): AsyncGenerator<ListEntry> {
-    const response = await fetch(this.#lists + encodeKey(folder), { signal: options.signal ?? null });
+    const response = await fetchServed(this.#lists + encodeKey(folder), { signal: options.signal ?? null });
     if (!response.ok)
       throw new SuperchunkError(
         response.status === 404 ? "UNSUPPORTED" : "IO",
@@ -172,6 +144,15 @@ class ServedStore extends HttpStore {
       );
     yield* ((await response.json()) as { readonly entries: readonly ListEntry[] }).entries;
   }
+}
+
+/** Fetches from the page's server. It says 502 if it could not read a file, and then another try does not help. */
+async function fetchServed(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  const response = await fetch(input, init);
+  if (response.status !== 502) return response;
+  const message =
+    "the server of this page cannot read this file; its terminal says why. Let it read the file, and reload the page";
+  throw new SuperchunkError("IO", message, { path: response.url });
 }
 
 /** Superchunks in other places. The page's server serves those that it may read as if they were in the array's own folder. */
@@ -197,15 +178,6 @@ const noPlace: OpenPlace = ({ name, prefix }) => {
 function elsewhere(name: string, prefix: string, what: string): SuperchunkError {
   const message = `superchunks of this array are in the place "${name}" (${prefix}), which ${what} --allow "${prefix}"`;
   return new SuperchunkError("UNSAFE_PATH", message, { found: prefix });
-}
-
-/** Browsers do not say why they could not fetch; most often the server does not allow it, or compresses ranges. */
-function explain(error: unknown): never {
-  if (!isSuperchunkError(error, "IO") || !/Failed to fetch|NetworkError|Load failed/.test(error.message))
-    throw error;
-  throw new Error(
-    `${error.message}. Either no server answers there, or it must send the header Access-Control-Allow-Origin, and ranges without Content-Encoding`,
-  );
 }
 
 function entryOf({ group, array, error }: FoundReadable, name: string): Entry {
