@@ -12,13 +12,7 @@ const source = join(root, "src", "page");
 
 /** The markup, including its styles. */
 export async function pageHtml() {
-  // The page's plots have its own font, no titles and no filled points, and time from left to right.
-  const plots = readFileSync(join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), "utf8");
-  const styles = plots.replace(
-    /(?:font-family|will-change|background-clip):[^;]*;|, \.u-vt [^{]+|\.u-(?:title|inline:not)[^}]*\}/g,
-    "",
-  );
-  const { code } = await transform(`${styles}\n${readFileSync(join(source, "style.css"), "utf8")}`, {
+  const { code } = await transform(readFileSync(join(source, "style.css"), "utf8"), {
     loader: "css",
     minify: true,
     target: "es2022",

@@ -101,8 +101,11 @@ class Page {
     const side = byId("side");
     const menu = byId("menu");
     const setMenu = (isOpen: boolean): void => {
+      // A hidden list cannot keep the focus, nor be scrolled.
+      if (!isOpen && side.contains(document.activeElement)) menu.focus();
       side.classList.toggle("open", isOpen);
       menu.setAttribute("aria-expanded", String(isOpen));
+      if (isOpen) side.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "center" });
     };
     menu.addEventListener("click", () => setMenu(!side.classList.contains("open")));
     this.#now.onChange(() => setMenu(false));
@@ -169,7 +172,7 @@ class Page {
 
   async #welcome(): Promise<void> {
     this.#tree.end();
-    const { welcome } = await import("./views/overview.ts");
+    const { welcome } = await import("./views/welcome.ts");
     if (this.#source === undefined) this.#main.replaceChildren(welcome());
   }
 
@@ -205,6 +208,8 @@ class Page {
     const views = VIEWS.filter(({ fits }) => fits(node, column));
     const chosen = views.find(({ id }) => id === state.view) ?? views[0];
     const facts = h("p", { class: "facts" }, ...factLine(node, column));
+    // Has its place before it is known, so that nothing below it moves.
+    const stored = node.columns.length === 0 ? [] : [h("p", { class: "facts stored" })];
     const page = this;
     const within = node.name === "/" ? "" : `${node.name}/`;
     const isMember = (name: string): boolean => name !== node.name && name.startsWith(within);
@@ -226,11 +231,13 @@ class Page {
     this.#main.replaceChildren(
       title({ ...state, column: column?.name ?? "" }),
       facts,
+      ...stored,
       this.#tabs(views, chosen?.id ?? ""),
       body,
     );
-    if (node.kind === "group") this.#tree.rest();
-    else void this.#addSummary(facts, node, column, signal).then(() => this.#tree.rest());
+    const [line] = stored;
+    if (line === undefined) this.#tree.rest();
+    else void this.#addSummary(line, node, column, signal).then(() => this.#tree.rest());
   }
 
   #tabs(views: readonly { readonly id: string; readonly label: string }[], chosen: string): HTMLElement {
@@ -268,7 +275,6 @@ class Page {
     signal: AbortSignal,
   ): Promise<void> {
     const target = { archive: node.name, column: (column ?? node.columns[0])?.name ?? "" };
-    if (node.columns.length === 0) return;
     try {
       const { codec, checksum, stored } = await this.#engine.summary(target, { signal });
       if (stored !== undefined && (column?.name ?? "") === "") {
@@ -290,7 +296,7 @@ class Page {
     if (node?.name !== name || node.nbytes === nbytes) return;
     this.#node = undefined;
     const note = h("p", { class: "warn-note" }, "This archive has changed: reload the page.");
-    this.#main.querySelector(".facts")?.after(note);
+    this.#main.querySelector(".tabs")?.before(note);
   }
 
   #inBackground(): Engine {
@@ -305,9 +311,10 @@ class Page {
           async (...args: never[]) => {
             await listed;
             const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
-            const { archive } = Object(args[0]) as { readonly archive?: string };
+            const target: unknown = args[0];
             // If it cannot be compared, the next call fails too, and says why.
-            if (archive !== undefined) this.#compare(worker, archive).catch(() => undefined);
+            if (typeof target === "object" && target !== null && "archive" in target)
+              this.#compare(worker, String(target.archive)).catch(() => undefined);
             return result;
           },
       });

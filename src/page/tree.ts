@@ -3,11 +3,14 @@ import { formatBytes } from "../bytes/arrays.ts";
 import { byId, h, onceAFrame } from "./dom.ts";
 import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
 import { type Now, writeState } from "./state.ts";
-import { byName, formatPlural, formatShape } from "./text.ts";
+import { byName, formatCount, formatPlural, formatShape } from "./text.ts";
 import { isTable } from "./views/view.ts";
 
 /** Entries in the document at first, and added with each "more". */
 const SHOWN = 300;
+
+/** Entries that a search opens, because columns are known only of what is open. */
+const SEARCHED = 1000;
 
 /** An entry and its known facts. */
 interface Item {
@@ -108,9 +111,7 @@ export class Tree {
     if (this.#isOpening || !this.#mayOpen) return;
     this.#isOpening = true;
     for (const item of this.#waiting) {
-      if (!this.#isCheap(item)) continue;
-      this.#waiting.delete(item);
-      if (item.facts !== undefined || item.error !== undefined) continue;
+      if (!this.#isClosed(item)) continue;
       try {
         item.facts = await this.#aside().open(item.entry.name);
       } catch (error) {
@@ -121,8 +122,9 @@ export class Tree {
     this.#isOpening = false;
   }
 
-  /** False for Zarr, HDF5 and Blosc2 until one of them was chosen: reading them loads more of the page's code. */
-  #isCheap({ entry }: Item): boolean {
+  /** True for what was not opened yet. Zarr, HDF5 and Blosc2 stay closed until one is chosen, because reading them loads more code. */
+  #isClosed({ entry, facts, error }: Item): boolean {
+    if (facts !== undefined || error !== undefined) return false;
     return (
       entry.kind === undefined || this.#items.some((item) => item.entry.kind && item.facts !== undefined)
     );
@@ -152,11 +154,15 @@ export class Tree {
     const all = this.#items.length;
     // Files of HDF5 and Zarr groups are listed with what is in them.
     const kind = this.#items.some(({ entry }) => entry.kind !== undefined) ? "item" : "archive";
-    const count = formatPlural(found.length, kind);
-    const isAll = found.length === all || words[0] === "";
-    this.#count.textContent = isAll ? `${count}${this.#isListing ? " so far…" : ""}` : `${count} of ${all}`;
-    this.#watcher.disconnect();
     const isSearched = words[0] !== "";
+    const closed = isSearched ? this.#items.slice(0, SEARCHED).filter((item) => this.#isClosed(item)) : [];
+    const count = `${formatPlural(found.length, kind)}${isSearched ? ` of ${formatCount(all)}` : ""}`;
+    this.#count.textContent = `${count}${this.#isListing || closed.length > 0 ? " so far…" : ""}`;
+    this.#watcher.disconnect();
+    // Those in sight are added again.
+    this.#waiting.clear();
+    for (const item of closed) this.#waiting.add(item);
+    void this.#openWaiting();
     const scrolled = this.#list.scrollTop;
     const focused = (document.activeElement as HTMLElement | null)?.closest("#tree a")?.getAttribute("href");
     const rows = found.slice(0, this.#shown).map(({ item, columns }) => this.#row(item, columns, isSearched));

@@ -10,6 +10,7 @@ import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { comesTrue, copiedBy, newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
+import { checkAdvice, checkCalm, checkIndexes, checkPhone, checkSearch } from "./page-help.ts";
 import { checkCut, checkOpaque, checkPrinted, checkSteps, checkUnlisted } from "./page-opaque.ts";
 import {
   checkChunkValues,
@@ -129,6 +130,11 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("on paper", () => checkPrinted(browser, served.url, outcome));
       await outcome.attempt("steps", () => checkSteps(browser, served.url, outcome));
       await outcome.attempt("what is cut off", () => checkCut(browser, served.url, outcome));
+      await outcome.attempt("advice", () => checkAdvice(browser, served.url, outcome));
+      await outcome.attempt("indexes", () => checkIndexes(browser, outcome));
+      await outcome.attempt("a search", () => checkSearch(browser, served.url, outcome));
+      await outcome.attempt("a phone", () => checkPhone(browser, served.url, outcome));
+      await outcome.attempt("what does not move", () => checkCalm(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));

@@ -268,7 +268,9 @@ class ChunkView {
       decoded === 0 || files === 0 ? "" : sizesText(stored, decoded),
       hasMade ? "chunks that are made when they are read have the size of their values" : "",
       codecs.join(", "),
-      absent === 0 ? "" : `${formatCount(absent)} more are not stored: all their values are the fill value`,
+      absent === 0
+        ? ""
+        : `${formatCount(absent)}${count === 0 ? "" : " more"} are not stored: all their values are the fill value`,
       count < MOST_CHUNKS || count === total
         ? ""
         : `the first ${formatCount(count)} of ${formatCount(total)} are listed; a click on another cell reads that chunk`,
@@ -397,6 +399,7 @@ class ChunkView {
       if (this.#column.nchunks === 1 && this.#shown.now.state.more["chunk"] === undefined) void this.#read(0);
       return;
     }
+    if (this.#data.count === 0) return;
     const button = h(
       "button",
       { onclick: () => void this.#check() },

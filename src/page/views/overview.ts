@@ -1,4 +1,4 @@
-/** The first view: columns, attributes, metadata, and lines to paste into other programs; without an archive, how to open one. */
+/** The first view: columns, attributes, metadata, and lines to paste into other programs. */
 import { formatBytes } from "../../bytes/arrays.ts";
 import { h, snippet } from "../dom.ts";
 import type { ColumnFacts, NodeFacts } from "../engine/protocol.ts";
@@ -8,33 +8,6 @@ import { commandPath, quote, type Shown } from "./view.ts";
 
 /** Members of a group to name. */
 const MOST = 500;
-
-const WELCOME =
-  "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.";
-const DROP = "Drop a file or a folder here, or choose it with the buttons above. It stays on this machine.";
-
-/** What is shown without an archive: how to open one. */
-export function welcome(): HTMLElement {
-  const address = h("input", {
-    type: "url",
-    name: "url",
-    required: true,
-    placeholder: "Address of an archive: https://…",
-    "aria-label": "Address of an archive",
-  });
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    location.search = `?url=${encodeURIComponent(address.value)}`;
-  };
-  return h(
-    "section",
-    { class: "welcome" },
-    h("h1", {}, "See what your archives hold"),
-    h("p", { class: "note" }, WELCOME),
-    h("div", { class: "target" }, DROP),
-    h("form", { onsubmit: submit }, address, h("button", {}, "Open")),
-  );
-}
 
 export function view(shown: Shown): HTMLElement {
   const { node, column, members } = shown;

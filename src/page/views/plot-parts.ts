@@ -15,22 +15,19 @@ export const TIME_LABELS: UPlot.Axis.Values = [
   [0.001, "{HH}:{mm}:{ss}.{fff}", DATE, null, DATE, null, null, null, 1],
 ];
 
-type FourOf<T> = readonly [T, T, T, T];
-type FiveOf<T> = readonly [T, ...FourOf<T>];
-
 /** Candles of open, high, low and close, which follow the axis in the data. */
 export function drawCandles(chart: UPlot, good: string, bad: string): void {
   const { ctx, data, bbox } = chart;
-  const [x, open, high, low, close] = data as unknown as FiveOf<UPlot.AlignedData[number]>;
+  const [x, ...lines] = data;
   const width = Math.max(1, Math.min(14, (0.65 * bbox.width) / x.length));
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  for (let i = 0; i < x.length; i++) {
-    const [o, t, l, c] = [open[i], high[i], low[i], close[i]];
+  for (const [i, of] of x.entries()) {
+    const [o, t, l, c] = lines.map((values) => values[i]);
     if (o == null || t == null || l == null || c == null) continue;
-    const at = chart.valToPos(x[i] as number, "x", true);
+    const at = chart.valToPos(of, "x", true);
     const y = (value: number): number => chart.valToPos(value, "y", true);
     ctx.fillStyle = ctx.strokeStyle = c >= o ? good : bad;
     ctx.lineWidth = Math.max(1, width / 6);
@@ -159,11 +156,11 @@ function candleShapes(
   py: (value: number) => string,
   x: Float64Array,
 ): string[] {
-  const [open, high, low, close] = series as unknown as FourOf<(typeof series)[number]>;
+  const [open, high, low, close] = series;
   const width = Math.max(1, Math.min(14, 780 / x.length));
   return Array.from(x, (at, i) => {
-    const values = [open.first[i], high.max[i], low.min[i], close.last[i]];
-    const [o, t, l, c] = values as unknown as FourOf<number>;
+    const [o, t] = [open?.first[i] ?? Number.NaN, high?.max[i] ?? Number.NaN];
+    const [l, c] = [low?.min[i] ?? Number.NaN, close?.last[i] ?? Number.NaN];
     if (Number.isNaN(o + t + l + c)) return "";
     const [middle, top, bottom] = [px(at), py(Math.max(o, c)), py(Math.min(o, c))];
     const height = Math.max(1, Number(bottom) - Number(top)).toFixed(1);

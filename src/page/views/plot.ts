@@ -416,13 +416,14 @@ function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.Al
   return [Array.from(x), ...lines];
 }
 
+/** The members of an object; none of what is not one. */
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" ? { ...value } : {};
+}
+
 /** A selection among the assets of daily bars, which are stored one after the other, if the attributes say where each begins. */
 function assetChoice({ attrs }: Shown["node"], rows: number, show: (first: number, end: number) => void) {
-  // An object without members for what is not one.
-  const [firsts, lasts] = [attrs["first_row"], attrs["last_row"]].map(Object) as [
-    object,
-    Record<string, unknown>,
-  ];
+  const [firsts, lasts] = [membersOf(attrs["first_row"]), membersOf(attrs["last_row"])];
   const assets = Object.entries(firsts)
     .map(([id, first]) => ({ id, first: Number(first), end: Number(lasts[id]) + 1 }))
     .filter(({ first, end }) => first >= 0 && end > first && end <= rows)
