@@ -90,15 +90,16 @@ const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
 /**
  * Scripts of the page: what its parts share, its tables and maps, what reads chunks and numbers for them, and two that few visits
- * need, which rollup would join with what all of them load. None may import the worker's own file: its address has the page's query,
+ * need, which rollup would join with what all of them load. None imports the worker's start file: its address has the page's query,
  * so that it would run twice.
  */
 const OF_PAGE = [
   [
     "page-parts",
-    /\/src\/page\/(?:calls|dom|text|colours|state|engine\/(?:protocol|read-ahead)|views\/(?:view|statistics))\.js$/,
+    /\/src\/page\/(?:calls|dom|text|colours|state|engine\/protocol|views\/(?:view|statistics))\.js$/,
   ],
   ["page-views", /\/src\/page\/(?:virtual-table|views\/(?:values|picture|chunk[\w-]*))\.js$/],
+  ["page-engine", /\/src\/page\/engine\/(?:cells|engine|read-ahead|rows|sources)\.js$/],
   ["page-numbers", /\/src\/page\/engine\/numbers\.js$/],
   ["page-list", /\/src\/page\/engine\/chunk-list\.js$/],
   ["page-address", /\/src\/page\/engine\/address\.js$/],

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
-import { PATIENCE } from "./driven.ts";
+import { comesTrue, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
 /** Values of a chunk, and of the array: a tebibyte of float64. */
@@ -131,6 +131,15 @@ export async function checkVast(browser: Browser, url: string, outcome: Outcome)
           const cell = await page.evaluate(() => document.querySelector(".cells td")?.textContent);
           const row = Number((/\d+$/.exec(view) ?? ["0"])[0]);
           outcome.expect(`the first value of ${view} of ${name}`, Number(cell), (row % CHUNK) / 4);
+        }
+        if (view === "chunks") {
+          // Its parts use the same worker, which must not run twice.
+          await page.getByRole("tab", { name: "Values" }).click();
+          const isShown = await comesTrue(
+            page,
+            () => document.querySelector(".cells td:not(.bad)")?.textContent === "0",
+          );
+          outcome.expect(`values of ${name} after its chunks`, isShown, true);
         }
         await page.close();
       }
