@@ -3,7 +3,7 @@ import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
 import { filesOfArchive, METADATA_FILES, open } from "../../archive/open/open.ts";
 import { textDigest } from "../../bytes/checksum.ts";
-import { isSuperchunkError, notNamed, resultOr, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, notNamed, SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { HELD_ENDS } from "../../format/naming.ts";
@@ -123,12 +123,15 @@ export async function notesOnArchive(
   { store, path }: SourceLocation,
   signal: AbortSignal | undefined,
 ): Promise<readonly string[]> {
-  return resultOr([], "any", async () => {
+  try {
     const entries: ListEntry[] = [];
     for await (const entry of store.list(path, { signal })) entries.push(entry);
     const files = await filesOfArchive(store, path, entries, { signal });
     return notesOnFiles(store.describe(path), files?.others);
-  });
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return [];
+  }
 }
 
 /** A name that was refused is not allowed in the destination either: its backslashes are replaced. */

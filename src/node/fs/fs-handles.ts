@@ -5,7 +5,7 @@
  * in the last part is refused.
  */
 import * as fs from "node:fs";
-import { type ErrorCode, isSuperchunkError, SuperchunkError, valueOr } from "../../errors.ts";
+import { type ErrorCode, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { pauseIfDue } from "../../store/pool.ts";
 import type { ObjectInfo } from "../../store/types.ts";
 
@@ -345,7 +345,12 @@ export function isAbsence(error: unknown): boolean {
 
 /** What `look` returns; undefined if it fails because nothing is there. */
 export function ifThere<T>(look: () => T | undefined): T | undefined {
-  return valueOr(undefined, isAbsence, look);
+  try {
+    return look();
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
 }
 
 /** What is at the path itself, without following links; undefined if it does not exist. */
