@@ -6,12 +6,10 @@
  * the reason, never guessed. @see FORMAT.md [FZ]
  */
 
-import { joinBytes } from "../../bytes/arrays.ts";
-import { SuperchunkError, valueOr } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { formatDType, safeText } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
-import { encodeItem, fromHalf, toHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
 
 /** How an array of a dtype is described in Zarr. */
@@ -272,6 +270,9 @@ function unsupported(path: string, dtype: DType, reason: string): SuperchunkErro
   });
 }
 
+/** What decides how a number is stored in an item. */
+type Word = { readonly itemSize: number; readonly byteOrder: "little" | "big" | "none" };
+
 /** A fill value in both forms. */
 interface Fill {
   /** As `fill_value` of an array document. */
@@ -288,31 +289,27 @@ function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
   if (scalar === undefined) return undefined;
   switch (dtype.kind) {
     case "bool":
-      return scalar === 0 || scalar === 1 ? fillOf(dtype, scalar === 1) : fillOf(dtype, scalar);
+      if (scalar === true || scalar === 1) return boolFill(true);
+      return scalar === false || scalar === 0 ? boolFill(false) : undefined;
     case "int":
     case "uint":
-      return integerFill(dtype, scalar);
+      return integerFill({ ...dtype, kind: dtype.kind }, scalar);
     case "datetime":
     case "timedelta":
-      return scalar === "NaT" ? defaultFill(dtype) : integerFill(dtype, scalar);
+      return scalar === "NaT" ? defaultFill(dtype) : integerFill({ ...dtype, kind: "int" }, scalar);
     case "float":
       return floatFill(dtype, scalar);
     case "bytes":
+      return typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
     case "void": {
-      const fill = typeof scalar === "string" ? fillOf(dtype, scalar) : undefined;
-      const shown = dtype.kind === "void" ? dtype.itemSize : String(scalar).length;
-      return fill && { json: base64(fill.item.subarray(0, shown)), item: fill.item };
+      const fill = typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
+      return fill && { json: base64(fill.item), item: fill.item };
     }
     case "unicode":
-      return fillOf(dtype, scalar);
+      return typeof scalar === "string" ? unicodeFill(dtype, scalar) : undefined;
     default:
       return undefined;
   }
-}
-
-/** A value as a fill value; undefined if the dtype does not have it. */
-function fillOf(dtype: DType, value: JsonValue, json: JsonValue = value): Fill | undefined {
-  return valueOr(undefined, "any", () => ({ json, item: encodeItem(dtype, value) }));
 }
 
 /** zarr-python 3.4's value if no default is known: zero, empty, NaT. */
@@ -320,12 +317,13 @@ function defaultFill(dtype: DType): Fill {
   const item = new Uint8Array(dtype.itemSize);
   switch (dtype.kind) {
     case "bool":
-      return { json: false, item };
+      return boolFill(false);
     case "complex":
       return { json: [0, 0], item };
     case "datetime":
     case "timedelta":
-      return { json: NOT_A_TIME, item: encodeItem(dtype, "NaT") };
+      item[dtype.byteOrder === "big" ? 0 : 7] = 0x80;
+      return { json: NOT_A_TIME, item };
     case "bytes":
     case "unicode":
       return { json: "", item };
@@ -359,35 +357,64 @@ function uniform(stored: JsonValue): JsonValue | undefined {
   return found;
 }
 
-/** Of an integer, or the count of a time. */
-function integerFill(dtype: DType, value: JsonValue): Fill | undefined {
+function boolFill(value: boolean): Fill {
+  return { json: value, item: Uint8Array.of(value ? 1 : 0) };
+}
+
+function integerFill(dtype: Word & { kind: "int" | "uint" }, value: JsonValue): Fill | undefined {
   const whole = typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value;
+  const bits = dtype.itemSize * 8;
   if (typeof whole !== "bigint") return undefined;
-  return fillOf(dtype, whole, Number.isSafeInteger(Number(whole)) ? Number(whole) : whole);
+  if ((dtype.kind === "int" ? BigInt.asIntN : BigInt.asUintN)(bits, whole) !== whole) return undefined;
+  const item = Uint8Array.from({ length: dtype.itemSize }, (_, i) =>
+    Number((whole >> BigInt(8 * i)) & 0xffn),
+  );
+  const json = Number.isSafeInteger(Number(whole)) ? Number(whole) : whole;
+  return { json, item: dtype.byteOrder === "big" ? item.reverse() : item };
 }
 
 /** Numbers that JSON spells as strings. */
 const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
 
-function floatFill(dtype: DType, value: JsonValue): Fill | undefined {
+function floatFill({ itemSize, byteOrder }: Word, value: JsonValue): Fill | undefined {
   if (typeof value !== "bigint" && typeof value !== "number" && !SPECIAL.includes(value)) return undefined;
   const number = Number(value);
-  if (dtype.itemSize === 2 && !Object.is(fromHalf(toHalf(number)), number)) return undefined;
+  const item = new Uint8Array(itemSize);
+  const [view, little] = [new DataView(item.buffer), byteOrder !== "big"];
+  const half = itemSize === 2 ? halfBits(number) : undefined;
+  if (itemSize === 8) view.setFloat64(0, number, little);
+  else if (itemSize === 4) view.setFloat32(0, number, little);
+  else if (half === undefined) return undefined;
+  else view.setUint16(0, half, little);
   // JavaScript's JSON loses the sign of minus zero, but Zarr accepts its bits in hexadecimal.
-  const json = Object.is(number, -0) ? `0x80${"00".repeat(dtype.itemSize - 1)}` : number;
-  return fillOf(dtype, number, Number.isFinite(number) ? json : String(number));
+  const json = Object.is(number, -0) ? `0x80${"00".repeat(itemSize - 1)}` : number;
+  return { json: Number.isFinite(number) ? json : String(number), item };
+}
+
+/** float16 bits of a value that float16 represents exactly, else undefined. */
+function halfBits(value: number): number | undefined {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  if (Number.isNaN(value)) return 0x7e00;
+  if (!Number.isFinite(value)) return sign | 0x7c00;
+  const magnitude = Math.abs(value);
+  if (magnitude === 0) return sign;
+  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude)));
+  const scaled = magnitude / 2 ** (exponent - 10);
+  if (!Number.isInteger(scaled) || scaled >= 2048 || exponent > 15) return undefined;
+  return sign | (scaled < 1024 ? scaled : ((exponent + 15) << 10) | (scaled - 1024));
 }
 
 /** A pair of numbers; a single number is the real part. */
-function complexFill(
-  dtype: Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>,
-  stored: JsonValue,
-): Fill | undefined {
+function complexFill({ itemSize, byteOrder }: Word, stored: JsonValue): Fill | undefined {
   const pair: readonly JsonValue[] = Array.isArray(stored) ? stored : [stored, 0];
-  const part: DType = { ...dtype, kind: "float", itemSize: dtype.itemSize / 2 };
-  const [re, im] = pair.map((value) => floatFill(part, value));
+  const [re, im] = pair.map((part) =>
+    Array.isArray(part) ? undefined : floatFill({ itemSize: itemSize / 2, byteOrder }, part),
+  );
   if (pair.length !== 2 || re === undefined || im === undefined) return undefined;
-  return { json: [re.json, im.json], item: joinBytes([re.item, im.item]) };
+  const item = new Uint8Array(itemSize);
+  item.set(re.item);
+  item.set(im.item, itemSize / 2);
+  return { json: [re.json, im.json], item };
 }
 
 /** A value for each field, in order; null for a field's own default. */
@@ -403,6 +430,28 @@ function structFill(dtype: Extract<DType, { kind: "struct" }>, stored: JsonValue
     item.set(fill.item, offset);
   }
   return { json: Object.fromEntries(json), item };
+}
+
+function bytesFill(size: number, text: string): Fill | undefined {
+  const item = new Uint8Array(size);
+  if (text.length > size) return undefined;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code > 0xff) return undefined;
+    item[i] = code;
+  }
+  return { json: base64(item.subarray(0, text.length)), item };
+}
+
+function unicodeFill(dtype: Word, text: string): Fill | undefined {
+  const item = new Uint8Array(dtype.itemSize);
+  const points = [...text];
+  if (points.length * 4 > item.length) return undefined;
+  const view = new DataView(item.buffer);
+  points.forEach((point, i) => {
+    view.setUint32(i * 4, point.codePointAt(0) ?? 0, dtype.byteOrder !== "big");
+  });
+  return { json: text, item };
 }
 
 /** A multiple of three, so that pieces need no padding between them; they fit on the stack. */
