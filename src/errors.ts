@@ -143,14 +143,6 @@ export async function resultOr<T, F>(
   }
 }
 
-/** For `.catch` of a promise: undoes what was begun, and passes the failure on. */
-export function rethrowAfter(undo: () => unknown): (error: unknown) => Promise<never> {
-  return async (error) => {
-    await undo();
-    throw error;
-  };
-}
-
 function place({ path, chunk }: ErrorDetails): string {
   return `${path === undefined ? "" : `${path}: `}${chunk === undefined ? "" : `chunk ${chunk}: `}`;
 }

@@ -3,7 +3,7 @@
 import { readFolderMetadata } from "../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
-import { badArgument, rethrowAfter, SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
@@ -12,6 +12,7 @@ import { orLater } from "../places/open-places.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import { checkFolder, hasEntries, joinKey, splitKey } from "../store/key.ts";
+import { rethrowAfter } from "../store/pool.ts";
 import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";

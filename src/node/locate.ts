@@ -7,11 +7,12 @@ import { realpath } from "node:fs/promises";
 import { basename, dirname, join, parse, relative, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { badArgument, isSuperchunkError, rethrowAfter, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { HELD_ENDS } from "../format/naming.ts";
 import type { StoredPlace } from "../places/declared.ts";
 import { HttpStore } from "../store/http.ts";
 import { isPlainPath, joinKey, splitKey } from "../store/key.ts";
+import { rethrowAfter } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import {

@@ -1,6 +1,7 @@
 /**
  * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then. Small
- * reads are synchronous, so a long operation could otherwise block timers, signals and other requests until it ends. Also keeps promises by key.
+ * reads are synchronous, so a long operation could otherwise block timers, signals and other requests until it ends. Also keeps
+ * promises by key, and undoes what was begun if one fails.
  */
 import { keepLast } from "../bytes/arrays.ts";
 
@@ -188,4 +189,12 @@ export function keepMade<K, V>(
   keepLast(map, key, made, most);
   made.catch(() => map.delete(key));
   return made;
+}
+
+/** For `.catch` of a promise: undoes what was begun, and passes the failure on. */
+export function rethrowAfter(undo: () => unknown): (error: unknown) => Promise<never> {
+  return async (error) => {
+    await undo();
+    throw error;
+  };
 }

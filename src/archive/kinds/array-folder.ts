@@ -3,7 +3,7 @@
  * not know how the layouts are told apart.
  */
 import { elementsOf } from "../../bytes/arrays.ts";
-import { SuperchunkError, valueOr } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { isObject, parseJson } from "../../format/json.ts";
 import { filledText, parseFilled, withoutSpan } from "../../format/layout.ts";
@@ -271,8 +271,11 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
 /** True if `meta/sizes` has a layout. The reader reports anything else wrong with it. */
 export function hasLayout({ sizes }: FolderMetadata): boolean {
   if (sizes === undefined) return false;
-  return valueOr(false, "any", () => {
+  try {
     const json = parseJson(sizes, "");
     return typeof json === "object" && json !== null && "layout" in json;
-  });
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
 }

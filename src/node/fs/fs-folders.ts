@@ -10,9 +10,9 @@ import { dirname, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { formatBytes } from "../../bytes/arrays.ts";
-import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
-import { runPooled } from "../../store/pool.ts";
+import { rethrowAfter, runPooled } from "../../store/pool.ts";
 import type { PutOptions } from "../../store/types.ts";
 import { explainError, ifThere, isAbsence, lstat, systemCode } from "./fs-handles.ts";
 

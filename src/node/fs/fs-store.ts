@@ -5,9 +5,9 @@
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
-import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkCount, splitKey } from "../../store/key.ts";
-import { runPooled } from "../../store/pool.ts";
+import { rethrowAfter, runPooled } from "../../store/pool.ts";
 import { eachPiece, offerRooms, type PieceRooms } from "../../store/source.ts";
 import type {
   DeleteOptions,

@@ -9,7 +9,8 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { encodeIntoPlaces } from "../../codec/encode/encode-kernel.ts";
-import { isSuperchunkError, rethrowAfter, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { rethrowAfter } from "../../store/pool.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
 import { type Folders, joinPath, renameWhenFree, syncAll } from "./fs-folders.ts";
