@@ -83,11 +83,13 @@ const lookAtTable: Look = async (store, path) => {
   return length;
 };
 
-const lookAtFile: Look = async (_store, path) => {
+/** A file, in which a killed process may leave bytes after the last chunk if it `writesInPlace`. */
+const lookAtFile = async (path: string, writesInPlace: boolean): Promise<number> => {
   const file = (await open(join(path, "a.blp"))) as BytesArchive;
   const rows = file.nbytes / 4;
   expect(Buffer.from(await file.readBytes(0, file.nbytes)).equals(numbers(rows))).toBe(true);
-  expect((await file.verify()).findings).toEqual([]);
+  const { findings } = await file.verify();
+  expect(findings.filter(({ code }) => !(writesInPlace && code === "TRAILING"))).toEqual([]);
   await file.close();
   return rows;
 };
@@ -125,14 +127,14 @@ const KINDS: readonly [
   [
     "bloscpack",
     (store) => compressBytes(numbers(50), store, "a.blp", { chunkSize: 64 }),
-    lookAtFile,
+    (_store, path) => lookAtFile(path, false),
     (store, rows) => appendToBloscpack(store, "a.blp", numbers(9, rows), { grow: true }),
     /^a\.blp$/,
   ],
   [
     "in place",
     (store) => compressBytes(numbers(50), store, "a.blp", { chunkSize: 64, maxAppChunks: 100_000 }),
-    lookAtFile,
+    (_store, path) => lookAtFile(path, true),
     (store, rows) => appendToBloscpack(store, "a.blp", numbers(9, rows), { inPlace: true }),
     /^a\.blp$/,
   ],

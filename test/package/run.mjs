@@ -28,8 +28,8 @@ import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
-const MOST_FILES = 152;
-const MOST_BYTES = 3_060_000;
+const MOST_FILES = 154;
+const MOST_BYTES = 3_070_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..", "..");
