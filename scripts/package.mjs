@@ -89,7 +89,7 @@ const PARTS = [
 const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
 /**
- * Scripts of the page: what its parts share, its tables and maps, what reads chunks and numbers for them, and two that few visits
+ * Scripts of the page: what its parts share, its tables and maps, what reads chunks and numbers for them, and three that few visits
  * need, which rollup would join with what all of them load. None imports the worker's start file: its address has the page's query,
  * so that it would run twice.
  */
@@ -103,6 +103,7 @@ const OF_PAGE = [
   ["page-numbers", /\/src\/page\/engine\/numbers\.js$/],
   ["page-list", /\/src\/page\/engine\/chunk-list\.js$/],
   ["page-address", /\/src\/page\/engine\/address\.js$/],
+  ["page-drawing", /\/src\/page\/views\/plot-drawing\.js$/],
   ["page-welcome", /\/src\/page\/views\/welcome\.js$/],
 ];
 

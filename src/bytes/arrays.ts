@@ -105,19 +105,28 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces, and for a value of another type: without types, a
- * slip would pass. Smaller than `checkOptions` of the stores, for pages that only decode and read.
+ * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. Smaller than
+ * `checkOptions` of the stores, which also checks values, for pages that only decode and read.
  */
-export function checkOptionNames(options: object, known?: string): void {
-  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
+export function checkOptionNames(options: object, known: string): void {
   for (const [name, value] of Object.entries(options)) {
-    if (known?.split(" ").includes(name) === false)
+    if (!known.split(" ").includes(name))
       throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; expected one of ${known}`, {
         field: name,
       });
+    if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
+      throw badArgument(name, value, "a number of bytes");
+    if (name === "signal" && value && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
+  }
+}
+
+/** The same for options of reading and listing, of which values of another type are refused too. Without `known`, names are not checked. */
+export function checkReadOptions(options: object, known?: string): void {
+  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
+  if (known !== undefined) checkOptionNames(options, known);
+  for (const [name, value] of Object.entries(options)) {
     if (value === undefined || value === null) continue;
     const kind = typeof value;
-    if (name.endsWith("Nbytes") && kind !== "number") throw badArgument(name, value, "a number of bytes");
     if (name === "signal" && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
     if (name.startsWith("on") && kind !== "function") throw badArgument(name, value, "a function");
     if (/^(?:shared|keep|digests)$/.test(name) && kind !== "boolean")

@@ -28,7 +28,7 @@ import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
-const MOST_FILES = 154;
+const MOST_FILES = 155;
 const MOST_BYTES = 3_070_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));

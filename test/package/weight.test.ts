@@ -76,7 +76,7 @@ const OPEN =
 test.each([
   [
     "decoding Blosc",
-    18.9,
+    18.7,
     'import { decode } from "./src/blosc.ts"; await decode(new Uint8Array(0)).catch(() => {});',
   ],
   [
@@ -89,7 +89,7 @@ test.each([
     74.4,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
-  ["zarrView", 34.8, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+  ["zarrView", 34.6, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
 ])("%s loads at most %d kB", async (_, limit, page) => {
   const weight = (await weigh(page)) / 1000;
 

@@ -6,7 +6,7 @@ import {
   type Allocation,
   at,
   CHUNKS_OPTIONS,
-  checkOptionNames,
+  checkReadOptions,
   elementsOf,
   fillResult,
   LIST_OPTIONS,
@@ -204,7 +204,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
-    checkOptionNames(options, LIST_OPTIONS);
+    checkReadOptions(options, LIST_OPTIONS);
     const { listChunks } = await import("../read/list-chunks.ts");
     yield* listChunks(this.parts.sequence, options);
   }
@@ -283,7 +283,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
-    checkOptionNames(options, READ_OPTIONS);
+    checkReadOptions(options, READ_OPTIONS);
     const now = selection ? this.#getNow(selection, options) : undefined;
     if (now !== undefined) return now.value as Selected<S>;
     this.assertReadable();
@@ -303,7 +303,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
-    checkOptionNames(options, READ_OPTIONS);
+    checkReadOptions(options, READ_OPTIONS);
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);
@@ -311,7 +311,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
-    checkOptionNames(options, CHUNKS_OPTIONS);
+    checkReadOptions(options, CHUNKS_OPTIONS);
     this.assertReadable();
     const rows = this.order === "C" ? this.chunkLength : undefined;
     return rows === undefined ? this.#reading.slabs(options) : this.#chunkSlices(options);

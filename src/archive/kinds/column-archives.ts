@@ -6,7 +6,7 @@
 import {
   at,
   CHUNKS_OPTIONS,
-  checkOptionNames,
+  checkReadOptions,
   elementsOf,
   fillResult,
   READ_OPTIONS,
@@ -104,19 +104,19 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
-    checkOptionNames(options, READ_OPTIONS);
+    checkReadOptions(options, READ_OPTIONS);
     this.#assertReadable();
     return this.#reading.get(selection as S, options);
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
-    checkOptionNames(options, READ_OPTIONS);
+    checkReadOptions(options, READ_OPTIONS);
     this.#assertReadable();
     return this.#reading.getBytes(selection, options);
   }
 
   chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
-    checkOptionNames(options, CHUNKS_OPTIONS);
+    checkReadOptions(options, CHUNKS_OPTIONS);
     this.#assertReadable();
     return this.#slices(options);
   }

@@ -5,7 +5,7 @@
  * the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest generation, as
  * long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md [FG]
  */
-import { at, checkOptionNames, isEqual } from "../../bytes/arrays.ts";
+import { at, checkReadOptions, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
@@ -201,7 +201,7 @@ class LiveArray implements ArrayArchive {
     read: (array: ArrayArchive) => Promise<T>,
     hasFindings: (outcome: T) => boolean = () => false,
   ): Promise<T> {
-    checkOptionNames(options);
+    checkReadOptions(options);
     const state = this.#state;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { opened } = state;
@@ -228,7 +228,7 @@ class LiveArray implements ArrayArchive {
     read: (array: ArrayArchive, done: number) => AsyncIterable<T>,
     { skips = false, batch = 1, readOf }: { skips?: boolean; batch?: number; readOf?: ReadOf<T> } = {},
   ): AsyncGenerator<T> {
-    checkOptionNames(options);
+    checkReadOptions(options);
     const state = this.#state;
     let done = 0;
     for (let tries = 0; tries < MAX_TRIES; tries++) {

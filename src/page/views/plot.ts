@@ -4,7 +4,7 @@ import { nameColour } from "../colours.ts";
 import { h, saveBlob, select } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { dateText, formatCount, formatNumber } from "../text.ts";
-import { drawCandles, svgOf, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
+import { drawCandles, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
 import { statistics } from "./statistics.ts";
 import { canPlot, leftOut, type Shown, sentenceOf } from "./view.ts";
 
@@ -366,9 +366,10 @@ class PlotView {
     out.toBlob((blob) => blob !== null && saveBlob(blob, this.#fileName("png")));
   }
 
-  #saveSvg(): void {
+  async #saveSvg(): Promise<void> {
     const data = this.#data;
     if (data === undefined) return;
+    const { svgOf } = await import("./plot-drawing.ts");
     const labels = { x: data.xKind === "rows" ? "row" : this.#x, areDates: this.#areDates(data) };
     const svg = svgOf(data, this.#isCandles, labels);
     saveBlob(new Blob([svg], { type: "image/svg+xml" }), this.#fileName("svg"));

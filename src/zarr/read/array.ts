@@ -12,7 +12,7 @@ import type {
 import {
   at,
   CHUNKS_OPTIONS,
-  checkOptionNames,
+  checkReadOptions,
   defined,
   elementsOf,
   fillResult,
@@ -310,7 +310,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
 
   /** Yields the values in order, in slices of about 16 MiB: whole chunks of rows, if these fit into memory. Slices have all dimensions. */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
-    checkOptionNames(options, CHUNKS_OPTIONS);
+    checkReadOptions(options, CHUNKS_OPTIONS);
     for await (const selection of this.#slabs(options))
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
   }
@@ -328,7 +328,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
 
   /** Lists the stored chunks, with their places and sizes, without reading them. */
   async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {
-    checkOptionNames(options, LIST_OPTIONS);
+    checkReadOptions(options, LIST_OPTIONS);
     const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
     const indexOf = numberChunks(this.model);
     const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
@@ -381,7 +381,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
-    checkOptionNames(options, READ_OPTIONS);
+    checkReadOptions(options, READ_OPTIONS);
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
