@@ -77,7 +77,7 @@ export async function* findNodes(
       ...(node === from ? {} : { renamedFrom: from }),
       notes: [...(i === 0 ? onFiles : []), ...notesOnFiles(store.describe(key), others)],
       ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
-      ...(metadata === undefined ? {} : { metadata }),
+      metadata,
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
         return kind === "other" ? openFound(store, key, own(signal)) : open(store, key, own(signal));
@@ -158,7 +158,7 @@ export async function* findColumns(
     else if (found.error === undefined)
       yield {
         ...archiveItem(store, found.path, node, () => open(store, found.path, options), notes),
-        ...(found.metadata === undefined ? {} : { metadata: found.metadata }),
+        metadata: found.metadata,
       };
     else yield { ...failedItem(where, destinationName(node, found.error), found.error), notes };
   }

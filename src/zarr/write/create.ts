@@ -100,15 +100,12 @@ export async function createZarr(
   return new WritableZarrArray(store, model, options);
 }
 
-/** Fill values where none is given. Structs have none. */
-const FILLS: Readonly<Partial<Record<DType["kind"], JsonValue>>> = {
-  ...{ bool: false, int: 0, uint: 0, float: 0, complex: [0, 0], datetime: 0, timedelta: 0 },
-  ...{ bytes: "", unicode: "", void: "" },
-};
-
+/** The fill value where none is given. Structs have none. */
 function defaultFill(kind: DType["kind"], dataType: JsonValue): JsonValue {
-  const fill = FILLS[kind];
-  if (fill !== undefined) return fill;
+  if (kind === "bool") return false;
+  if (kind === "complex") return [0, 0];
+  if (["bytes", "unicode", "void"].includes(kind)) return "";
+  if (["int", "uint", "float", "datetime", "timedelta"].includes(kind)) return 0;
   const details = { field: "fillValue", found: dataType };
   throw new SuperchunkError("BAD_ARGUMENT", "this data type needs a fillValue", details);
 }
