@@ -40,6 +40,24 @@ test.each(["zarr", "bcolz"])("in %s the result is that of a conversion without t
   expect(filesOf(at("again"))).toEqual(filesOf(at("whole")));
 });
 
+test("a place with a name that is too long fails its own source, and no other", async () => {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, "src"));
+  const { file } = findFixture("bloscpack-3/array-f8.blp");
+  const long = `${"b".repeat(251)}.blp`; // 255 bytes: one more than a file system allows for .parquet
+  for (const name of ["a.blp", long, "c.blp", "d.blp"]) cpSync(file, join(folder, "src", name));
+  const convert = ["convert", join(folder, "src"), join(folder, "dst"), "--to", "parquet"];
+  for (const again of [[], ["--resume"]]) {
+    const { code, out } = await runCli([...convert, ...again, "--json"]);
+    const { entries } = JSON.parse(out) as { entries: { path: string; code?: string }[] };
+    expect([code, entries.filter((each) => each.code !== undefined)]).toMatchObject([
+      1,
+      [{ path: join(folder, "src", long), code: "LIMIT" }],
+    ]);
+  }
+  expect(readdirSync(join(folder, "dst"))).toEqual(["a.parquet", "c.parquet", "d.parquet"]);
+});
+
 test.each(["zarr", "bcolz", "parquet"])(
   "--resume tries again in %s what failed, and keeps the rest",
   async (to) => {

@@ -99,6 +99,8 @@ export class Conversion {
   #isSynced = true;
   /** Sources whose places are recorded as ours, if they were free. */
   #authorised = 0;
+  /** Why the places of some of them could not be looked at. */
+  readonly #unseen = new Map<number, unknown>();
   /** Files that an earlier run may have left half written. */
   readonly #leftover: string[] = [];
 
@@ -355,6 +357,7 @@ export class Conversion {
     const { path, node } = item;
     try {
       if (!isHierarchy) await this.#authorise(index, record);
+      if (this.#unseen.has(index)) throw this.#unseen.get(index);
       if (isFound === true) this.#outcomes.addFound(index, item);
       else if (planned === undefined) throw error;
       else if (record.isDone(node, planned.fingerprint, path))
@@ -454,8 +457,13 @@ export class Conversion {
     // Includes the next source: it may begin before the end of this one is recorded.
     if (index + 1 < this.#authorised || this.#authorised === items.length) return;
     const end = Math.min(items.length, index + 1 + Math.max(1, Math.floor(index / STEPS)));
-    for (const { node } of items.slice(this.#authorised, end))
-      if (record.isLeftover(node) || !(await this.#isTaken(node))) record.begin(node, "");
+    for (const [i, { node }] of items.slice(this.#authorised, end).entries())
+      try {
+        if (record.isLeftover(node) || !(await this.#isTaken(node))) record.begin(node, "");
+      } catch (error) {
+        if (!this.#sources.isTree || !isSkippable(error)) throw error;
+        this.#unseen.set(this.#authorised + i, error);
+      }
     this.#authorised = end;
     await record.write();
   }
