@@ -4,7 +4,7 @@ import { isSuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
 import type { ConvertFormat, ConvertResult } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
-import { optionOf, wrongUse } from "../failure.ts";
+import { describeFailure, optionOf, wrongUse } from "../failure.ts";
 import { refuseOther } from "../input/input.ts";
 import { isAddress } from "../input/units.ts";
 import {
@@ -79,9 +79,10 @@ export async function convertTo(
     const error = await withConversionAdvice(failure, paths, stopsAtDamage(flags), context);
     if (flags.report !== undefined && isSuperchunkError(error)) {
       const { code, message } = error;
-      await writeReport(flags.report, [
-        { path: paths.join(", "), node: "", status: "failed", code, message },
-      ]);
+      const entry = { path: paths.join(", "), node: "", status: "failed", code, message };
+      await writeReport(flags.report, [entry]).catch((other: unknown) =>
+        context.message(describeFailure(other)),
+      );
     }
     throw error;
   }
@@ -104,7 +105,8 @@ async function report(
   const isOne = to === "zarr" && first?.node === "";
   const source = isOne || to !== "zarr" ? paths.join(", ") : paths.map(fullPath).join(", ");
   const result = isOne ? { ...done, entries: [{ ...first, path: source }, ...others] } : done;
-  if (flags.report !== undefined) await writeReport(flags.report, result.entries);
+  // A report that cannot be written must not cost the outcome.
+  const [written] = await Promise.allSettled([flags.report && writeReport(flags.report, result.entries)]);
   noteFailures(result.entries, context);
   const again = (path: string, node: string): string => commandFor(path, node, destination, to);
   // A comparison converts nothing.
@@ -113,11 +115,12 @@ async function report(
   if (json !== true) {
     await printResult(result, { destination, flags }, context);
     if (advice !== undefined) context.message(advice);
-    return;
+  } else {
+    const { chunksCopied: copied, chunksPadded: padded } = result;
+    const counts = to === "zarr3-transformer" ? { copied, padded } : {};
+    await context.json({ source, destination, format: to, ...result, ...counts, ...damageOf(flags), advice });
   }
-  const { chunksCopied: copied, chunksPadded: padded } = result;
-  const counts = to === "zarr3-transformer" ? { copied, padded } : {};
-  await context.json({ source, destination, format: to, ...result, ...counts, ...damageOf(flags), advice });
+  if (written.status === "rejected") throw written.reason;
 }
 
 function stopsAtDamage({ damaged = "stop" }: ConvertFlags): boolean {

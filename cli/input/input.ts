@@ -2,9 +2,9 @@
 
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { access, constants, type FileHandle, open, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import {
   type ByteRange,
@@ -181,11 +181,13 @@ export class UnnamedFile implements ReadableStore {
 }
 
 /**
- * Refuses to write a report over a folder, or a file that is not one: with the name left out, `--report` takes the first path for it.
- * @throws BAD_ARGUMENT; the file is not changed
+ * Refuses to write a report over a folder, or a file that is not one: with the name left out, `--report` takes the first path for it. Refuses
+ * a place that cannot be written too, because the report is written after hours of work.
+ * @throws BAD_ARGUMENT, or the system's error; the file is not changed
  */
 export async function refuseOther(path: string): Promise<void> {
   const info = await stat(path).catch(() => undefined);
+  await access(info === undefined ? dirname(resolve(path)) : path, constants.W_OK);
   if (info?.isDirectory() === true)
     throw wrongUse("report", "the path is a folder; give --report the name of a file", { path });
   if (info?.isFile() !== true || info.size === 0) return;

@@ -235,7 +235,10 @@ function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly str
 
 /** Writes the result for each archive. */
 export async function writeReport(path: string, archives: readonly unknown[]): Promise<void> {
-  await writeFile(path, `${stringifyJson({ archives } as unknown as JsonValue, { indent: 2 })}\n`);
+  const text = `${stringifyJson({ archives } as unknown as JsonValue, { indent: 2 })}\n`;
+  await writeFile(path, text).catch((error: Error) => {
+    throw Object.assign(error, { path }); // the system's error does not name the file
+  });
 }
 
 /** Prints the plans of `--dry-run`. A refused archive counts as a failure, because the conversion would fail. */

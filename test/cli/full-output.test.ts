@@ -1,9 +1,11 @@
 /** Printing to a full disk: an error that says so, and blames no archive. */
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { expect, it } from "vitest";
 import { run } from "../../cli/run.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 class Failing extends Writable {
@@ -42,4 +44,49 @@ it.runIf(process.platform === "linux")("names the report of verify that a full d
   const array = join(corpusFolder, "bloscpack-3/array-i4-2d.blp");
   const { code, err } = await runCli(["verify", array, "--report", "/dev/full"]);
   expect([code, err]).toEqual([1, expect.stringMatching(/^superchunk: \/dev\/full: .*ENOSPC/)]);
+});
+
+it.runIf(process.platform === "linux")(
+  "prints what was converted although its report finds a full disk",
+  async () => {
+    const folder = temporaryFolder();
+    const array = join(corpusFolder, "bloscpack-3/array-i4-2d.blp");
+    const convert = ["convert", array, join(folder, "out.zarr"), "--report", "/dev/full"];
+    const { code, out, err } = await runCli(convert);
+    expect([code, out, err]).toEqual([
+      1,
+      expect.stringMatching(/chunks? copied/),
+      expect.stringMatching(/\nsuperchunk: \/dev\/full: .*ENOSPC/),
+    ]);
+    const failed = await runCli([
+      "convert",
+      join(folder, "missing"),
+      join(folder, "b.zarr"),
+      "--report",
+      "/dev/full",
+    ]);
+    expect([failed.code, failed.err]).toEqual([
+      1,
+      expect.stringMatching(/^superchunk: \/dev\/full: .*\nsuperchunk: .*missing: no such file or folder\n$/),
+    ]);
+  },
+);
+
+it.each([
+  ["convert", ["out.zarr"]],
+  ["virtualize", ["out.json"]],
+  ["verify", []],
+])("%s does nothing if its report cannot be written", async (command, destination) => {
+  const folder = temporaryFolder();
+  const array = join(corpusFolder, "bloscpack-3/array-i4-2d.blp");
+  const paths = [array, ...destination.map((name) => join(folder, name))];
+  const { code, out, err } = await runCli([
+    command,
+    ...paths,
+    "--report",
+    join(folder, "missing/report.json"),
+  ]);
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/^superchunk: \S+missing\S*: no such file or directory/);
+  expect(readdirSync(folder)).toEqual([]);
 });
