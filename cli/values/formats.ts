@@ -180,11 +180,11 @@ export async function printJson(out: Output, source: ValueSource, options: LongO
 export async function printNdjson(
   out: Output,
   sources: readonly ValueSource[],
-  options: LongOptions & { readonly records: boolean },
+  { records, ...options }: LongOptions & { readonly records: boolean },
 ): Promise<void> {
   const [first] = sources;
   if (first?.shape.length === 0) return printJson(out, first, options);
-  const toText = options.records ? recordOf(sources) : rowOf(sources);
+  const toText = records ? recordOf(sources) : rowOf(sources);
   await printRows(out, sources, { ...options, ...LINES }, toText);
 }
 

@@ -188,6 +188,16 @@ it("one value has no rows for --head and --tail, and the error names the option"
   }
 });
 
+it.each([
+  ["text", "7\n"],
+  ["csv", "value\n7\n"],
+  ["json", "7\n"],
+  ["ndjson", "7\n"],
+])("cat --format %s prints one value without dimensions", async (format, out) => {
+  await (await create(at("value.zarr"), { format: "zarr", dtype: "<i4", shape: [], fillValue: 7 })).close();
+  expect(await runCli(["cat", at("value.zarr"), "--format", format])).toMatchObject({ code: 0, out });
+});
+
 it("a file with chunks of an array is not changed alone, which would damage the array", async () => {
   writeFileSync(at("raw"), new Uint8Array(800));
   expect((await runCli(["append", at("array"), at("raw")])).code).toBe(0);
