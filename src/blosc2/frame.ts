@@ -365,7 +365,8 @@ function asJson(value: unknown): JsonValue | undefined {
     const list = members.map(asJson);
     return list.includes(undefined) ? undefined : noteFloats(list as readonly JsonValue[], members);
   }
-  if (typeof value !== "object" || value.constructor !== Object) return undefined;
+  // Not by its constructor: a map may have a member of that name.
+  if (typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return undefined;
   const entries = Object.entries(value).map(([name, each]) => [name, asJson(each)] as const);
   return entries.some(([, each]) => each === undefined)
     ? undefined

@@ -11,6 +11,7 @@ import { readFrame } from "../../src/blosc2/frame.ts";
 import { encode } from "../../src/codec/index.ts";
 import { convert } from "../../src/convert/run/convert.ts";
 import { create } from "../../src/edit/edit.ts";
+import type { JsonObject } from "../../src/index.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -60,6 +61,16 @@ test("names of dimensions come back from a frame as such, and not as an attribut
   await convert({ store, path: "a.zarr" }, { store, path: "a.b2nd" }, { to: "b2nd" });
   await convert(await open(store, "a.b2nd"), { store: back, path: "" }, { to: "zarr" });
   expect(await open(back, "")).toMatchObject({ ...names, attrs: {} });
+});
+
+test("attributes come back from a frame whatever their names", async () => {
+  const store = new MemoryStore();
+  const attrs = JSON.parse(
+    '{"constructor": 1, "__proto__": {"constructor": [2, {"constructor": 3}]}, "toString": null, "é": "中"}',
+  ) as JsonObject;
+  await (await create(store, "a.zarr", { format: "zarr", dtype: "<f8", shape: [3], attrs })).close();
+  await convert({ store, path: "a.zarr" }, { store, path: "a.b2nd" }, { to: "b2nd", verify: true });
+  expect(JSON.stringify((await openArray(store, "a.b2nd")).attrs)).toBe(JSON.stringify(attrs));
 });
 
 test.each(["[('a', '>i4')]", "[('a', '>i4'), ('b', '>f8')]", "[('a', '>i4'), ('b', '<f8')]"])(
