@@ -66,6 +66,15 @@ describe.each(ENDINGS)("%s", (to, ending) => {
     expect(await stateOf(made)).toBe(before);
   });
 
+  test("is equal if it has no rows", async () => {
+    const folder = temporaryFolder();
+    const source = await make(join(folder, "prices"), new Float64Array(0));
+    const made = join(folder, `prices${ending}`);
+    await convert(source, made, { to });
+    const same = await convert(source, made, { to, verifyOnly: true });
+    expect(same).toMatchObject({ kept: 1, failed: 0, verified: true, arrays: 1, nbytes: 0 });
+  });
+
   test("that does not exist is not made", async () => {
     const folder = temporaryFolder();
     const source = await make(join(folder, "prices"));

@@ -403,6 +403,13 @@ export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
   return failed.map(({ source, path, error }) => ({ path: source, node: path, ...failureOf(error, source) }));
 }
 
+/** True if something is where an array is written. Of the older transformer, an array without chunks has only its documents. */
+async function isThere(store: ReadableStore, { root, documents }: ArrayRun): Promise<boolean> {
+  if (await isTaken(store, root)) return true;
+  const found = await Promise.all(documents.map(({ key }) => store.stat(key)));
+  return found.length > 0 && !found.includes(undefined);
+}
+
 /**
  * Compares the arrays of a source one after the other. Returns what differs or could not be compared, and the number of the arrays that are
  * equal and their uncompressed bytes. Throws `STALE`.
@@ -419,7 +426,7 @@ export async function compareArrays(
   for (const array of run.arrays) {
     const { node, path, root } = array;
     try {
-      if (!(await isTaken(store, root)))
+      if (!(await isThere(store, array)))
         throw new SuperchunkError(
           "NOT_FOUND",
           "nothing is there: the source was not converted to this place",
