@@ -143,9 +143,13 @@ export async function assertOutputFree(
     ? (await checkDestination(store, path, { resume: true })) === "taken"
     : await isTaken(store, path);
   const there = store.describe(path);
-  if (taken) throw conflict(there, "the destination exists; remove it, or plan with another one");
   const left = recordKey(path, isHierarchy);
-  if (!isHierarchy && (await store.stat(left)) !== undefined)
+  const isUnfinished = (await store.stat(left)) !== undefined;
+  const reason = isUnfinished
+    ? "an unfinished plan or conversion is there; finish it, or plan with another destination"
+    : "the destination exists; remove it, or plan with another one";
+  if (taken) throw conflict(there, reason);
+  if (isUnfinished)
     throw conflict(store.describe(left), "an unfinished plan or conversion left this; finish or remove it");
 }
 

@@ -18,6 +18,11 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   expect([planned.code, planned.out]).toEqual([0, expect.stringContaining("4 archives, 4 tasks")]);
   expect((await runCli(["plan", tables, at("other.zarr"), "-o", at(name)])).err).toContain(name);
   expect((await runCli(["run", at(name), "--task", "1/3"])).code).toBe(0);
+  const second = await runCli(["plan", tables, at("shared.zarr"), "-o", at("second")]);
+  expect([second.code, second.err]).toEqual([
+    1,
+    expect.stringContaining("an unfinished plan or conversion is there"),
+  ]);
   const early = await runCli(["finish", at(name)]);
   expect([early.code, early.err]).toEqual([1, expect.stringContaining("tasks have no receipt")]);
   const status = JSON.parse((await runCli(["status", at(name), "--json"])).out) as object;
@@ -212,7 +217,7 @@ it("what an unfinished plan left is named where it keeps another job away", asyn
   await runCli(["plan", tables, made, "-o", plan, "--to", "npy"]);
   await runCli(["run", plan, "--task", "1/2"]);
   const again = ["plan", tables, made, "-o", other, "--to", "npy", "--verify"];
-  expect((await runCli(again)).err).toContain("out: the destination exists");
+  expect((await runCli(again)).err).toContain("out: an unfinished plan or conversion is there");
   await rm(made, { recursive: true });
   expect((await runCli(again)).err).toMatch(
     /\.out\.superchunk-convert\.json: an unfinished plan or conversion/,
