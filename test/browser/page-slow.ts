@@ -97,6 +97,23 @@ async function checkChosenChunk(browser: Browser, url: string, outcome: Outcome)
   await page.close();
 }
 
+/** Why a plane of values cannot be read is not said of the plane that was chosen after it. */
+async function checkChosenPlane(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page } = await newPage(browser);
+  await holdFirst(page, "rows");
+  const file = `${url}__superchunk__/files/0/cube/data/__0.blp`;
+  await page.route(file, (route) => route.fulfill({ status: 502, body: "{}" }));
+  await page.goto(`${url}#archive=cube&view=values`);
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  await page.unroute(file);
+  await page.focus("[type=range]");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  await release(page);
+  outcome.expect("what cannot be read", await page.textContent(".values-view > .bad"), "");
+  await page.close();
+}
+
 /** All of it. */
 export async function checkSlow(
   browser: Browser,
@@ -107,4 +124,5 @@ export async function checkSlow(
   await checkReplaced(browser, url, folder, outcome);
   await checkEarly(browser, url, outcome);
   await checkChosenChunk(browser, url, outcome);
+  await checkChosenPlane(browser, url, outcome);
 }

@@ -35,6 +35,8 @@ class ValuesView {
   /** First column of the plane that is shown. */
   #from: number;
   #table: VirtualTable | undefined;
+  /** Ends the reads of the table that is shown, so that another one neither waits for them nor takes over their errors. */
+  #reading = new AbortController();
 
   constructor(shown: Shown) {
     this.#shown = shown;
@@ -91,6 +93,8 @@ class ValuesView {
   /** Shows the chosen plane and columns, at the rows that were in sight. */
   #show(): void {
     const { node, now, signal } = this.#shown;
+    this.#reading.abort();
+    this.#reading = new AbortController();
     const first = this.#table?.inSight.at(0) ?? (Number(now.state.more["row"]) || 0);
     const rowLabel = (row: number): string =>
       node.kind === "bytes" ? (row * BYTES_OF_ROW).toString(16).padStart(8, "0") : formatCount(row);
@@ -104,7 +108,7 @@ class ValuesView {
         onRow: (row) => now.keep({ row: row === 0 ? "" : String(row) }),
       },
       first,
-      signal,
+      AbortSignal.any([this.#reading.signal, signal]),
     );
     this.#table = table;
     this.#lost.textContent = "";
