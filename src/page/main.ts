@@ -49,8 +49,26 @@ function later(load: () => Promise<{ readonly view: View }>): View {
 class Page {
   readonly #now = new Now();
   readonly #engine: Engine = startWorker();
-  #background: Engine | undefined;
-  readonly #tree: Tree = new Tree(this.#engine, () => this.#inBackground(), this.#now);
+  /** The second worker, if it was needed; and its list of the archives of the source, which its calls wait for. */
+  #second: Engine | undefined;
+  #listed: Promise<unknown> | undefined;
+  readonly #background = new Proxy({} as Engine, {
+    get:
+      (_, method: keyof Engine) =>
+      async (...args: never[]) => {
+        this.#second ??= startWorker();
+        const worker = this.#second;
+        this.#listed ??= worker.list(this.#source as Source, { signal: this.#listing.signal });
+        await this.#listed;
+        const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
+        const target: unknown = args[0];
+        // If it cannot be compared, the next call fails too, and says why.
+        if (typeof target === "object" && target !== null && "archive" in target)
+          this.#compare(worker, String(target.archive)).catch(() => undefined);
+        return result;
+      },
+  });
+  readonly #tree: Tree = new Tree(this.#engine, this.#background, this.#now);
   readonly #main: HTMLElement = byId("main");
   #source: Source | undefined;
   #listing = new AbortController();
@@ -129,11 +147,11 @@ class Page {
     this.#listing = new AbortController();
     const { signal } = this.#listing;
     this.#source = source;
-    this.#background = undefined;
+    this.#listed = undefined;
+    this.#shown.abort();
     byId("where").textContent = describeSource(source);
     this.#tree.begin();
-    if (this.#now.state.archive === "")
-      this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
+    this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
     try {
       const all = await this.#engine.list(source, { signal, onProgress: (found) => this.#tree.add(found) });
       this.#tree.add(all.slice(this.#tree.names.length));
@@ -178,7 +196,7 @@ class Page {
 
   /** Shows the archive and view in the address. */
   async #show(): Promise<void> {
-    this.#shown.abort(new DOMException("something else is shown", "AbortError"));
+    this.#shown.abort();
     this.#shown = new AbortController();
     const { signal } = this.#shown;
     this.#drawn = undefined;
@@ -210,15 +228,12 @@ class Page {
     const facts = h("p", { class: "facts" }, ...factLine(node, column));
     // Has its place before it is known, so that nothing below it moves.
     const stored = node.columns.length === 0 ? [] : [h("p", { class: "facts stored" })];
-    const page = this;
     const within = node.name === "/" ? "" : `${node.name}/`;
     const isMember = (name: string): boolean => name !== node.name && name.startsWith(within);
     const shown = {
       members: node.kind === "group" ? this.#tree.names.filter(isMember) : [],
       engine: this.#engine,
-      get background(): Engine {
-        return page.#inBackground();
-      },
+      background: this.#background,
       now: this.#now,
       source,
       node,
@@ -297,29 +312,6 @@ class Page {
     this.#node = undefined;
     const note = h("p", { class: "warn-note" }, "This archive has changed: reload the page.");
     this.#main.querySelector(".tabs")?.before(note);
-  }
-
-  #inBackground(): Engine {
-    const source = this.#source;
-    if (this.#background === undefined && source !== undefined) {
-      const worker = startWorker();
-      // The second worker must list the same archives first; calls wait for that.
-      const listed = worker.list(source);
-      this.#background = new Proxy(worker, {
-        get:
-          (_, method: keyof Engine) =>
-          async (...args: never[]) => {
-            await listed;
-            const result = await (worker[method] as (...rest: never[]) => unknown)(...args);
-            const target: unknown = args[0];
-            // If it cannot be compared, the next call fails too, and says why.
-            if (typeof target === "object" && target !== null && "archive" in target)
-              this.#compare(worker, String(target.archive)).catch(() => undefined);
-            return result;
-          },
-      });
-    }
-    return this.#background ?? this.#engine;
   }
 }
 

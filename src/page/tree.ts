@@ -22,7 +22,7 @@ interface Item {
 export class Tree {
   readonly #engine: Engine;
   /** Opens visible entries, so that the chosen one does not wait for them. */
-  readonly #aside: () => Engine;
+  readonly #aside: Engine;
   readonly #now: Now;
   readonly #list: HTMLElement = byId("tree");
   readonly #count: HTMLElement = byId("count");
@@ -38,7 +38,7 @@ export class Tree {
   /** The chosen archive that was scrolled to. */
   #seen = "";
 
-  constructor(engine: Engine, aside: () => Engine, now: Now) {
+  constructor(engine: Engine, aside: Engine, now: Now) {
     this.#engine = engine;
     this.#aside = aside;
     this.#now = now;
@@ -113,7 +113,7 @@ export class Tree {
     for (const item of this.#waiting) {
       if (!this.#isClosed(item)) continue;
       try {
-        item.facts = await this.#aside().open(item.entry.name);
+        item.facts = await this.#aside.open(item.entry.name);
       } catch (error) {
         item.error = error instanceof Error ? error.message : String(error);
       }

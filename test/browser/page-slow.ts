@@ -50,16 +50,25 @@ async function release(page: Page): Promise<void> {
   });
 }
 
-/** Files that are chosen while a server is listed are shown alone. */
+/** Files that are chosen while a server is listed are shown alone, and take over the workers of what was shown before. */
 async function checkReplaced(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
   await holdFirst(page, "list");
-  await page.goto(url);
+  await page.goto(`${url}#archive=cube`);
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  outcome.expect("what is said meanwhile", await page.textContent("main"), "Looking for archives…");
   await page.setInputFiles("#files", join(folder, "prices.blp"));
   await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
   await release(page);
   outcome.expect("archives in the list", await page.locator("#tree > li").count(), 1);
   outcome.expect("what is shown", await page.textContent("h1"), "prices.blp");
+  for (const name of ["dates.blp", "prices.blp", "bytes.blp"]) {
+    await page.setInputFiles("#files", join(folder, name));
+    await page.waitForSelector(`h1:text-is("${name}")`, PATIENCE);
+    await page.click('[data-view="chunks"]');
+    await page.waitForSelector("[data-checked]", PATIENCE);
+  }
+  outcome.expect("workers", page.workers().length, 2);
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -27,10 +27,12 @@ const STATS = 8;
 const STORED_MS = 3000;
 
 export class PageEngine implements Engine {
-  readonly #sources = new Sources();
+  #sources = new Sources();
   readonly #stored = new WeakMap<Opened, Promise<number | undefined>>();
 
   list(source: Source, watch?: Watch<readonly Entry[]>): Promise<readonly Entry[]> {
+    // The list of the former source may still run.
+    this.#sources = new Sources();
     return this.#sources.list(source, watch);
   }
 

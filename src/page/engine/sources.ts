@@ -35,12 +35,10 @@ const BYTE: DType = { kind: "void", itemSize: 1, byteOrder: "none" };
 export class Sources {
   /** True if each request goes over a network, to a server other than the page's own. */
   isFar = false;
-  #places = new Map<string, () => Promise<Readable>>();
+  readonly #places = new Map<string, () => Promise<Readable>>();
   readonly #opened = new Map<string, Promise<Opened>>();
 
   async list(source: Source, watch: Watch<readonly Entry[]> = {}): Promise<readonly Entry[]> {
-    this.#places = new Map();
-    this.#opened.clear();
     this.isFar = source.kind === "url";
     const entries: Entry[] = [];
     let reported = 0;
