@@ -203,6 +203,7 @@ class Page {
     const { state } = this.#now;
     const source = this.#source;
     if (source === undefined || state.archive === "") return;
+    const hadFocus = this.#main.contains(document.activeElement);
     document.title = `${[state.archive, state.column].filter((part) => part !== "").join(" / ")} · superchunk`;
     let node: NodeFacts;
     const late = setTimeout(() => {
@@ -250,6 +251,9 @@ class Page {
       this.#tabs(views, chosen?.id ?? ""),
       body,
     );
+    // What had the focus is gone.
+    if (hadFocus && document.activeElement === document.body)
+      this.#main.querySelector<HTMLElement>('[aria-selected="true"]')?.focus();
     const [line] = stored;
     if (line === undefined) this.#tree.rest();
     else void this.#addSummary(line, node, column, signal).then(() => this.#tree.rest());
@@ -275,9 +279,6 @@ class Page {
       const next = views[(views.findIndex(({ id }) => id === chosen) + step + views.length) % views.length];
       if (step === 0 || next === undefined) return;
       this.#now.go({ ...this.#now.state, view: next.id, more: {} });
-      requestAnimationFrame(() =>
-        this.#main.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus(),
-      );
     };
     return h("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, ...tabs);
   }

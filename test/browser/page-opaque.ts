@@ -102,7 +102,7 @@ export async function checkPrinted(browser: Browser, url: string, outcome: Outco
   await page.close();
 }
 
-/** The first archive is no step to go back over; another column keeps the focus; a column that is missing is not named. */
+/** The first archive is no step to go back over; another column or view keeps the focus; a column that is missing is not named. */
 export async function checkSteps(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
   await page.goto("about:blank");
@@ -118,6 +118,16 @@ export async function checkSteps(browser: Browser, url: string, outcome: Outcome
   await page.keyboard.press("ArrowDown");
   await page.waitForSelector("h1:has-text('volume')", PATIENCE);
   await page.waitForSelector("label:has-text('Column') select:focus", PATIENCE);
+  for (const [from, view] of [
+    ['[data-view="overview"]', "overview"],
+    [".list a:text-is('open')", "chunks"],
+    ['[data-view="values"]', "values"],
+  ] as const) {
+    if (view === "chunks") await page.goto(`${url}#archive=daily.bcolz`);
+    await page.focus(from);
+    await page.press(from, "Enter");
+    await page.waitForSelector(`[data-view="${view}"][aria-selected="true"]:focus`, PATIENCE);
+  }
   await page.goto(`${url}#archive=daily.bcolz&column=nothing&view=values`);
   await page.waitForSelector("h1:text-is('daily.bcolz')", PATIENCE);
   await page.goto(`${url}?url=http://`);
