@@ -166,7 +166,11 @@ async function planPieces(
     refusal: refused.find((error) => error !== undefined),
     failed: [],
     notes: [
-      ...warningsOf(source, options.columns),
+      ...warningsOf(
+        source,
+        options.columns,
+        pieces.some(({ table }) => table !== undefined),
+      ),
       ...new Set(pieces.flatMap((piece) => format.notes?.(piece) ?? [])),
     ],
     skipsFailed: false,
