@@ -247,16 +247,19 @@ interface ColumnScan {
   readonly faceOf: (name: string) => ColumnFace;
 }
 
-/** The scan for the options. Throws `BAD_ARGUMENT` for plain bytes. */
+/** The scan for the options. Throws `BAD_ARGUMENT` for plain bytes and for an array without dimensions. */
 function scanOf(
   archive: Subject,
   { where = [], column, head, damaged }: CatOptions,
   context: Context,
 ): ColumnScan {
-  if (archive.kind === "bytes")
+  const isBytes = archive.kind === "bytes";
+  if (isBytes || ("shape" in archive && archive.shape.length === 0))
     throw wrongUse(
       where.length > 0 ? "where" : "format",
-      "these are plain bytes, without columns to filter or convert",
+      isBytes
+        ? "these are plain bytes, without columns to filter or convert; --format raw, without --where, prints them"
+        : "this is one value without dimensions, which has no rows to filter or convert; --format text, json and npy, without --where, print it",
       { path: archive.store.describe(archive.path) },
     );
   const { names, faceOf } = columnFaces(archive);

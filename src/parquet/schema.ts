@@ -130,7 +130,8 @@ export function columnSchema(
   ): SchemaNode => {
     const [length, ...rest] = dims;
     if (length === undefined) return inner(own);
-    if (length === 0) return refuse(own, "rows have a dimension of length 0, and hold no values");
+    if (length === 0)
+      return refuse(own, "rows have a dimension of length 0, and hold no values; convert it to .npy or Zarr");
     const step = elementsOf(rest) * type.itemSize;
     if (own.offsets.length * length > MOST_PER_ROW)
       return refuse(own, `rows have more than ${MOST_PER_ROW} values each`);

@@ -72,9 +72,13 @@ export function tableOfArray(array: ScanArray): ScanTable {
   const { store, path, attrs, dtype, shape, columnNames } = array;
   const [length] = shape;
   if (length === undefined)
-    throw new SuperchunkError("BAD_ARGUMENT", "an array without dimensions has no rows to scan", {
-      path: store.describe(path),
-    });
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "an array without dimensions has no rows to scan; read its value with get",
+      {
+        path: store.describe(path),
+      },
+    );
   const fields = dtype.kind === "struct" && shape.length === 1 ? dtype.fields.map(({ name }) => name) : [];
   const isInFolders = columnNames.length > 0;
   return {

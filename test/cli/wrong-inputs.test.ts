@@ -198,6 +198,15 @@ it.each([
   expect(await runCli(["cat", at("value.zarr"), "--format", format])).toMatchObject({ code: 0, out });
 });
 
+it.each([[["--format", "arrow"]], [["--format", "parquet"]], [["--where", "value > 1"]]])(
+  "one value has no rows for %j, and the error says how it is printed",
+  async (more) => {
+    await (await create(at("value.zarr"), { format: "zarr", dtype: "<f8", shape: [] })).close();
+    const { code, err } = await runCli(["cat", at("value.zarr"), ...more]);
+    expect([code, err]).toEqual([2, expect.stringContaining("--format text, json and npy, without --where")]);
+  },
+);
+
 it("a file with chunks of an array is not changed alone, which would damage the array", async () => {
   writeFileSync(at("raw"), new Uint8Array(800));
   expect((await runCli(["append", at("array"), at("raw")])).code).toBe(0);

@@ -25,6 +25,9 @@ beforeAll(async () => {
   await (await create(at("a"), { dtype: "<i4", data: Int32Array.of(1, 2, 3) })).close();
   await (await create(at("more/a"), { dtype: "<i4", data: Int32Array.of(4) })).close();
   await (await create(at("one.zarr"), { format: "zarr", dtype: "<i4", shape: [] })).close();
+  await (await create(at("none.zarr"), { format: "zarr", dtype: "<i4", shape: [3, 0] })).close();
+  await (await create(at("empty.zarr"), { format: "zarr", kind: "group" })).close();
+  await (await create(at("empty.zarr/x"), { format: "zarr", dtype: "<i4", shape: [3, 0] })).close();
   const table = await create(at("t"), { format: "bcolz", dtype: [["x", "<i4"]], shape: [3] });
   await table.close();
   await compressBytes(new Uint8Array(10), new FileStore(folder), "raw.blp");
@@ -53,6 +56,8 @@ const refused: readonly (readonly [
     "UNSUPPORTED",
     "tables have rows; convert it to .npy or Zarr",
   ],
+  [["none.zarr"], "x.parquet", { to: "parquet" }, "UNSUPPORTED", "no values; convert it to .npy or Zarr"],
+  [["empty.zarr"], "x.blz", { to: "blz" }, "UNSUPPORTED", "rows of zero bytes, as all columns have here"],
   [["one.zarr"], "x.zr3", { to: "zarr3-transformer" }, "UNSUPPORTED", "older transformer"],
 ];
 test.each(["npy", "bloscpack", "b2nd"] as const)(

@@ -244,3 +244,9 @@ function wordsOf(value: unknown, dtype: DType): JsonValue {
   }
   return (value as readonly unknown[]).map((part) => wordsOf(part, dtype));
 }
+
+/** True for a fill value that is the default anyway: none, zero (not -0), false, the empty string, and lists of these. */
+export function isNothing(fill: JsonValue | undefined): boolean {
+  if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
+  return fill === undefined || fill === null || Object.is(fill, 0) || fill === false || fill === "";
+}

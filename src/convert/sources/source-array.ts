@@ -289,27 +289,14 @@ export function takeNames(attributes: Record<string, JsonValue>, dimensions: num
   return value as Names;
 }
 
-/**
- * The warnings about an archive and its columns: of rows that a repair filled, for example. Zarr nodes have none. `keepsTable` is false
- * if each column of a table becomes a file, which loses the attributes of the table.
- */
-export function warningsOf(
-  source: OpenedSource,
-  columns: readonly string[] | undefined,
-  keepsTable = true,
-): string[] {
-  const lost =
-    !keepsTable && source.kind === "table" && Object.keys(source.attrs).length > 0
-      ? [
-          `${source.store.describe(source.path)}: attributes of the table are not carried over: each of its columns becomes a file`,
-        ]
-      : [];
-  if (!("warnings" in source) || "model" in source || "open" in source) return lost;
+/** The warnings about an archive and its columns: of rows that a repair filled, for example. Zarr nodes have none. */
+export function warningsOf(source: OpenedSource, columns: readonly string[] | undefined): string[] {
+  if (!("warnings" in source) || "model" in source || "open" in source) return [];
   const all = source.kind === "table" ? source.names : source.kind === "array" ? source.columnNames : [];
   const names = all.filter((name) => columns?.includes(name) ?? true);
   const below = (name: string): string[] =>
     source.kind === "bytes" ? [] : source.column(name).warnings.map((text) => `column ${name}: ${text}`);
-  return [...source.warnings, ...names.flatMap(below), ...lost];
+  return [...source.warnings, ...names.flatMap(below)];
 }
 
 /** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */

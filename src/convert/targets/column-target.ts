@@ -9,7 +9,7 @@ import { open } from "../../archive/open/open.ts";
 import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
@@ -33,7 +33,7 @@ import type {
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
 import { conflict, EXISTS, emptyDestination, entryNames, isMark } from "../run/destination.ts";
-import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
+import { type Column, describeBytes, describeColumn, isNothing } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { chooseColumns, warningsOf } from "../sources/source-array.ts";
 
@@ -166,11 +166,12 @@ async function planPieces(
     refusal: refused.find((error) => error !== undefined),
     failed: [],
     notes: [
-      ...warningsOf(
-        source,
-        options.columns,
-        pieces.some(({ table }) => table !== undefined),
-      ),
+      ...warningsOf(source, options.columns),
+      ...(source.kind === "table" &&
+      !pieces.some(({ table }) => table) &&
+      Object.keys(source.attrs).length > 0
+        ? [`${path}: attributes of the table are not carried over: each of its columns becomes a file`]
+        : []),
       ...new Set(pieces.flatMap((piece) => format.notes?.(piece) ?? [])),
     ],
     skipsFailed: false,
@@ -494,10 +495,4 @@ export function noteLost(
     note(
       `${path}: ${lost.join(" and ")} ${lost[0] === "attributes" ? "are" : "is"} not carried over: ${format.name} has no place for it`,
     );
-}
-
-/** True for a fill value that is the default anyway: none, zero (not -0), false, the empty string, and lists of these. */
-function isNothing(fill: JsonValue | undefined): boolean {
-  if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
-  return fill === undefined || fill === null || Object.is(fill, 0) || fill === false || fill === "";
 }

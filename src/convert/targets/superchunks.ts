@@ -34,9 +34,11 @@ export const BLZ: ColumnFormat = {
     return isMixed ? "the chunks of its columns are of different lengths" : undefined;
   },
 
-  whyRefused({ columns }) {
-    return columns.some(({ shape }) => shape.length === 0)
-      ? "superchunks hold rows, and an array without dimensions has none; convert it to npy or bloscpack"
+  whyRefused({ columns, table }) {
+    if (columns.some(({ shape }) => shape.length === 0))
+      return "superchunks hold rows, and an array without dimensions has none; convert it to npy or bloscpack";
+    return table !== undefined && columns.every((column) => rowBytesOf(column) === 0)
+      ? "an array of structs cannot have rows of zero bytes, as all columns have here; convert them one by one"
       : undefined;
   },
 
