@@ -224,7 +224,7 @@ export class ZarrEdit extends QueuedEditor {
     return this.#run("setAttributes", () =>
       this.#changeDocument((document) => ({
         ...document,
-        attributes: withAttributes(document["attributes"], changes),
+        attributes: withAttributes(document["attributes"], changes, { strict: true }),
       })),
     );
   }

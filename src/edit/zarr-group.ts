@@ -35,7 +35,11 @@ export async function createGroup(
   options: StoreOptions,
 ): Promise<void> {
   await refuseDual(store, path, options);
-  await addDocument(store, path, { zarr_format: 3, node_type: "group", attributes });
+  await addDocument(store, path, {
+    zarr_format: 3,
+    node_type: "group",
+    attributes: withAttributes(undefined, attributes, { strict: true }),
+  });
 }
 
 const INSIDE = "a group has no values; open one of its arrays with edit(name)";
@@ -76,7 +80,7 @@ export class ZarrGroupEdit extends QueuedEditor {
   override setAttributes(changes: AttributeChanges): Promise<void> {
     return this.#run(async () => {
       const before = await readDocument(this.store, this.path);
-      const attributes = withAttributes(before.document["attributes"], changes);
+      const attributes = withAttributes(before.document["attributes"], changes, { strict: true });
       const document = { ...before.document, attributes };
       const behind = await putDocument(this.store, this.path, before, document);
       this.#attrs = asRead(document, this.store.describe(this.path))["attributes"] as JsonObject;

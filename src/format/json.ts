@@ -287,6 +287,8 @@ interface JsonStyle {
   readonly indent?: number;
   /** Like Python's `json.dumps`: `, ` and `: `, ASCII with escapes, bare NaN and Infinity. */
   readonly python?: boolean;
+  /** Bare NaN and Infinity, for documents that other programs wrote. Python's style has them too. */
+  readonly bare?: boolean;
   /** No space after `,` and `:` in Python's style, as bloscpack requests it. */
   readonly compact?: boolean;
 }
@@ -354,7 +356,8 @@ function writeScalar(value: unknown, style: JsonStyle): string {
   if (typeof value === "function" || typeof value === "symbol" || value === undefined)
     throw notJson(typeof value);
   if (typeof value !== "number") return String(value);
-  if (!Number.isFinite(value)) return style.python === true ? String(value) : `"${value}"`;
+  if (!Number.isFinite(value))
+    return style.python === true || style.bare === true ? String(value) : `"${value}"`;
   return style.python === true ? pythonNumber(value) : Object.is(value, -0) ? "-0.0" : String(value);
 }
 

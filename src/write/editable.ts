@@ -9,7 +9,7 @@ import type { LongOptions } from "../archive/kinds/types.ts";
 import { elementsOf, isShape } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
+import { isObject, joinMembers, memberText, parseJson, splitMembers, stringifyJson } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
 import { whyUnsafe } from "../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
@@ -454,14 +454,22 @@ export async function changeMembers(
   return parseJson(text, path) as JsonObject;
 }
 
-/** Attributes with changes applied: a value sets one, undefined removes it. */
-export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
+/**
+ * Attributes with changes applied: a value sets one, undefined removes it. `strict`: NaN and infinities of the changes become strings;
+ * those that are stored do not change.
+ */
+export function withAttributes(
+  stored: JsonInput | undefined,
+  changes: AttributeChanges,
+  { strict = false }: { readonly strict?: boolean } = {},
+): JsonObjectInput {
   const before = (stored ?? {}) as JsonObjectInput;
-  const attributes: Record<string, JsonInput> = { ...before };
+  // Not assigned by name: an attribute may be called __proto__.
+  const attributes = new Map(Object.entries(before));
   for (const [name, value] of changesOf(changes))
-    if (value === undefined) delete attributes[name];
-    else attributes[name] = value;
-  return keepFloats(attributes, before);
+    if (value === undefined) attributes.delete(name);
+    else attributes.set(name, strict ? parseJson(stringifyJson(value), name, { floats: "kept" }) : value);
+  return keepFloats(Object.fromEntries(attributes), before);
 }
 
 /** The chunks that hold a row of the extent, in order, each once. */

@@ -602,6 +602,38 @@ describe("zarr", () => {
     expect((await rejectionOf(root.append([1]))).code).toBe("UNSUPPORTED");
   });
 
+  it("NaN in attributes that Python wrote stays NaN, and new ones become strings", async () => {
+    const { store, root } = await hierarchy();
+    const python = async (key: string): Promise<string> => {
+      const text = new TextDecoder().decode((await store.get(key)) ?? new Uint8Array());
+      return text.replaceAll(/\s/g, "");
+    };
+    const bare = '"attributes":{"missing":NaN,"most":[-Infinity]}';
+    const own = (await python("g/x/zarr.json")).replace('"attributes":{}', bare);
+    expect(own).toContain(bare);
+    await store.put("g/x/zarr.json", new TextEncoder().encode(own));
+    const array = await edit(store, "g/x");
+    await array.append(Float64Array.of(1, 2));
+    await array.flush();
+    expect(await python("g/x/zarr.json")).toContain(`[5,2]`);
+    expect(await python("g/x/zarr.json")).toContain(bare);
+    expect(await python("zarr.json")).toContain(bare);
+    await root.setAttributes({ title: "all" });
+    expect(await python("zarr.json")).toContain(bare);
+    const added = '"missing":NaN,"most":[-Infinity],"least":"Infinity","__proto__":"x"';
+    await array.setAttributes(JSON.parse('{"least": 1, "__proto__": "x"}'));
+    await array.setAttributes({ least: Number.POSITIVE_INFINITY });
+    expect(await python("g/x/zarr.json")).toContain(added);
+    expect(array.attrs).toMatchObject({
+      missing: Number.NaN,
+      most: [Number.NEGATIVE_INFINITY],
+      least: "Infinity",
+    });
+    const made = await root.create("h", { kind: "group", attrs: { missing: Number.NaN } });
+    expect(await python("h/zarr.json")).toContain('"missing":"NaN"');
+    expect(made.attrs).toEqual({ missing: "NaN" });
+  });
+
   it("an append whose copies in the groups fail is stored once, says so, and the next one corrects them", async () => {
     const { store } = await hierarchy();
     let failures = 0;
