@@ -144,7 +144,7 @@ export async function assertOutputFree(
     : await isTaken(store, path);
   const there = store.describe(path);
   const left = recordKey(path, isHierarchy);
-  const isUnfinished = (await store.stat(left)) !== undefined;
+  const isUnfinished = (taken || !isHierarchy) && (await store.stat(left)) !== undefined;
   const reason = isUnfinished
     ? "an unfinished plan or conversion is there; finish it, or plan with another destination"
     : "the destination exists; remove it, or plan with another one";
