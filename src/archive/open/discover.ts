@@ -59,7 +59,14 @@ async function* walk(
 ): AsyncGenerator<FoundArchive> {
   options.signal?.throwIfAborted();
   const entries: ListEntry[] = [];
-  for await (const entry of store.list(path, options)) entries.push(entry);
+  try {
+    for await (const entry of store.list(path, options)) entries.push(entry);
+  } catch (error) {
+    const unlisted = isSuperchunkError(error, "UNSUPPORTED") && (await findUnlisted(store, path, options));
+    if (!unlisted) throw error;
+    yield unlisted;
+    return;
+  }
   const names = entries.flatMap(({ name, kind }) => (kind === "object" ? [name] : []));
   for await (const found of unfinishedIn(store, path, names, options)) {
     options.onUnfinished?.(found);
@@ -109,10 +116,27 @@ async function* walk(
       const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
       if (isOpaque && !/\.(?:blp|blz|bcolz|zarr)$/.test(name)) continue;
       // What cannot be examined (a link out of the folder, a folder without permission or just removed, a path that is too long) must not hide the others.
-      if (!isOpaque && !["UNSAFE_PATH", "IO", "LIMIT", "NOT_FOUND"].includes(error.code)) throw error;
+      if (!isOpaque && !["UNSAFE_PATH", "IO", "LIMIT", "NOT_FOUND", "UNSUPPORTED"].includes(error.code))
+        throw error;
       yield { path: key, kind: kind === "folder" ? "folder" : "file" };
     }
   }
+}
+
+/** The archive at `path`, or the node that the caller asks for, in a store that lists no folders, as web servers do; undefined if there is neither. */
+async function findUnlisted(
+  store: ReadableStore,
+  path: string,
+  options: FindOptions,
+): Promise<FoundArchive | undefined> {
+  const isThere = async (name: string): Promise<boolean> =>
+    (await store.stat(joinKey(path, name), options)) !== undefined;
+  for (const name of ["meta/sizes", "__rootdirs__", "meta/storage"])
+    if (await isThere(name)) return { path, kind: "folder" };
+  for (const name of [...ZARR_DOCUMENTS, SPARSE_FRAME, STORE_FILE])
+    if ((await isThere(name)) && options.isOther?.([{ name, kind: "object" }], path) === true)
+      return { path, kind: "other" };
+  return undefined;
 }
 
 /** True for a folder with the document of a Zarr node or of a sparse Blosc2 frame. */
