@@ -11,34 +11,34 @@ declare global {
   }
 }
 
-/** Holds the answer to the first call of a method of the page's worker. */
-async function holdFirst(page: Page, method: string): Promise<void> {
-  await page.addInitScript((name) => {
-    let isHolding = false;
-    window.Worker = new Proxy(Worker, {
-      construct(of, settings: ConstructorParameters<typeof Worker>) {
-        const worker = new of(...settings);
-        let held: number | undefined;
-        const post = worker.postMessage.bind(worker);
-        worker.postMessage = (message: { readonly id: number; readonly method?: string }) => {
-          if (message.method === name && !isHolding) {
-            isHolding = true;
-            held = message.id;
-          }
-          post(message);
-        };
-        worker.addEventListener("message", (event) => {
-          if (event.data.id !== held) return;
-          event.stopImmediatePropagation();
-          window.release = () => {
-            held = undefined;
-            worker.dispatchEvent(new MessageEvent("message", { data: event.data }));
+/** Holds the answer to the first call of a method of the page's worker, or to the one after some others. */
+async function holdFirst(page: Page, method: string, others = 0): Promise<void> {
+  await page.addInitScript(
+    ([name, before]) => {
+      let calls = 0;
+      window.Worker = new Proxy(Worker, {
+        construct(of, settings: ConstructorParameters<typeof Worker>) {
+          const worker = new of(...settings);
+          let held: number | undefined;
+          const post = worker.postMessage.bind(worker);
+          worker.postMessage = (message: { readonly id: number; readonly method?: string }) => {
+            if (message.method === name && calls++ === before) held = message.id;
+            post(message);
           };
-        });
-        return worker;
-      },
-    });
-  }, method);
+          worker.addEventListener("message", (event) => {
+            if (event.data.id !== held) return;
+            event.stopImmediatePropagation();
+            window.release = () => {
+              held = undefined;
+              worker.dispatchEvent(new MessageEvent("message", { data: event.data }));
+            };
+          });
+          return worker;
+        },
+      });
+    },
+    [method, others] as const,
+  );
 }
 
 /** Delivers the answer, once it is there, and waits until the page has drawn what it makes of it. */
@@ -123,6 +123,34 @@ async function checkChosenPlane(browser: Browser, url: string, outcome: Outcome)
   await page.close();
 }
 
+/** A picture has no values of another plane: neither under the pointer until the chosen one is read, nor if it cannot be read. */
+async function checkPicture(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page } = await newPage(browser);
+  await holdFirst(page, "picture", 1);
+  const file = `${url}__superchunk__/files/0/cube/data/__3.blp`;
+  await page.route(file, (route) => route.abort());
+  await page.goto(`${url}#archive=cube&view=picture`);
+  await page.waitForSelector("[data-drawn]", PATIENCE);
+  await page.focus("[type=range]");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => window.release !== undefined, undefined, PATIENCE);
+  await page.hover("canvas");
+  const said = (): Promise<string[]> => page.locator(".picture-view > .note").allTextContents();
+  outcome.expect("what is said meanwhile", await said(), ["\u00a0", "Reading…"]);
+  await release(page);
+  await page.hover("canvas", { position: { x: 9, y: 9 } });
+  outcome.expect("the value under the pointer", (await said())[0]?.slice(0, 9), "[1, 0, 0]");
+  await page.focus("[type=range]");
+  await page.keyboard.press("End");
+  await page.waitForSelector(".picture-view .bad", PATIENCE);
+  outcome.expect(
+    "no picture of another plane",
+    await page.locator("canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).width),
+    0,
+  );
+  await page.close();
+}
+
 /** All of it. */
 export async function checkSlow(
   browser: Browser,
@@ -134,4 +162,5 @@ export async function checkSlow(
   await checkEarly(browser, url, outcome);
   await checkChosenChunk(browser, url, outcome);
   await checkChosenPlane(browser, url, outcome);
+  await checkPicture(browser, url, outcome);
 }

@@ -10,35 +10,37 @@ export function view(shown: Shown): HTMLElement {
   const column = shown.column ?? node.columns[0];
   const shape = column?.shape ?? [];
   const canvas = h("canvas", { class: "picture", role: "img", "aria-label": "Picture of the values" });
-  const note = h("p", { class: "note", role: "status" }, "Reading…");
+  const note = h("p", { class: "note", role: "status" });
   const under = h("p", { class: "note" }, "\u00a0");
   const legend = h("span", { class: "legend" });
   let found: Picture | undefined;
   let reading = new AbortController();
 
   const read = async (): Promise<void> => {
-    reading.abort(new DOMException("another plane", "AbortError"));
+    reading.abort();
     reading = new AbortController();
+    found = undefined; // it has no values of this plane
+    note.textContent = "Reading…";
     const own = AbortSignal.any([reading.signal, signal]);
     try {
-      found = await engine.picture(
-        { archive: node.name, column: column?.name ?? "", fixed: fixed() },
-        { signal: own },
-      );
+      const plane = { archive: node.name, column: column?.name ?? "", fixed: fixed() };
+      found = await engine.picture(plane, { signal: own });
       draw(canvas, found);
-      legend.replaceChildren(...ramp(formatNumber(found.min), formatNumber(found.max)));
       const thin =
         found.stepX * found.stepY > 1
           ? `; ${stepText(found.stepY, "row")} and ${stepText(found.stepX, "column")} is drawn`
           : "";
       const isEmpty = found.min > found.max;
-      legend.hidden = isEmpty;
+      legend.replaceChildren(...(isEmpty ? [] : ramp(formatNumber(found.min), formatNumber(found.max))));
       const { lost } = found;
       note.textContent = `${formatPlural(shape.at(-2) ?? 0, "row")} and ${formatPlural(shape.at(-1) ?? 0, "column")}${thin}${isEmpty && lost === undefined ? "; no value is finite" : ""}`;
       if (lost !== undefined) note.append(leftOut(lost));
       view.dataset["drawn"] = fixed().join(",");
     } catch (error) {
-      if (!own.aborted) note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
+      if (own.aborted) return;
+      canvas.width = 0; // no picture of another plane
+      legend.replaceChildren();
+      note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
     }
   };
   const { fixed, choice } = planeChoice(shown, shape, () => void read());
