@@ -346,12 +346,20 @@ const FAILURES = 20;
 /** Milliseconds between updates. */
 const WATCH_EVERY = 2000;
 
+/** Milliseconds until the next look at a plan. One of 100,000 tasks takes seconds, and megabytes from S3: most of the time is a pause. */
+export function watchPause(took: number): number {
+  return Math.max(WATCH_EVERY, Math.min(60_000, 9 * took));
+}
+
 export function addStatus(program: Command, context: Context): void {
   program
     .command("status")
     .description("show the progress of a plan: tasks done, running and failed, rate, time left, processes")
     .argument("<plan>", "the plan, a file or a folder")
-    .option("--watch", "look again every two seconds, until all tasks are done")
+    .option(
+      "--watch",
+      "look again every two seconds (less often if a look takes long), until all tasks are done",
+    )
     .option("--queue <url>", "also show the state of the queue (redis://…), with its dead letters")
     .option("--json", "print JSON, with --watch a line each time")
     .notes(`
@@ -361,8 +369,10 @@ Examples:
   superchunk status plan.json --queue redis://queue.example:6379`)
     .action(async (location: string, flags: StatusFlags) => {
       for (;;) {
+        const began = performance.now();
         const status = await planStatus(location);
         const queue = flags.queue === undefined ? undefined : await statusOfQueue(status.plan, flags.queue);
+        const took = performance.now() - began;
         if (queue !== undefined) noteDead(queue, context);
         const lines = statusLines(status, queue, context.out.columns);
         if (flags.json === true) await context.json({ ...status, queue });
@@ -373,7 +383,7 @@ Examples:
         if (isDone && status.stage !== "finished")
           context.message(`next: superchunk finish ${quoted(location)}`);
         if (flags.watch !== true || isDone) return;
-        await wait(WATCH_EVERY, undefined, { signal: context.signal });
+        await wait(watchPause(took), undefined, { signal: context.signal });
       }
     });
 }

@@ -2,6 +2,7 @@
 import { cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
+import { watchPause } from "../../cli/commands/plan.ts";
 import { shareOf } from "../../cli/input/share.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
@@ -397,6 +398,10 @@ it.each<[string, Record<string, string>, number | undefined]>([
   expect(() => shareOf({ shares }, env)).toThrow(
     /give --(?:shares|task)|has gaps|must count them|as many processes|but --shares/,
   );
+});
+
+it("status --watch looks again after two seconds, and after nine times as long as a look took, but at most a minute", () => {
+  expect([0, 100, 1000, 60_000].map(watchPause)).toEqual([2000, 2000, 9000, 60_000]);
 });
 
 it("status --watch redraws a terminal, within its rows, until all tasks are done", async () => {
