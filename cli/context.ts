@@ -91,9 +91,9 @@ export class Context {
     this.message(describeFailure(error));
   }
 
-  /** Prints one JSON document. */
-  async json(value: unknown): Promise<void> {
-    await this.out.line(stringifyJson(value as JsonValue, { indent: 2 }));
+  /** Prints one JSON document, indented or in one line. */
+  async json(value: unknown, isIndented = true): Promise<void> {
+    await this.out.line(stringifyJson(value as JsonValue, isIndented ? { indent: 2 } : {}));
   }
 
   /** Tells an outcome: its facts as JSON with `--json`, else a line for people. */

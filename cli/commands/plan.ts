@@ -375,7 +375,7 @@ Examples:
         const took = performance.now() - began;
         if (queue !== undefined) noteDead(queue, context);
         const lines = statusLines(status, queue, context.out.columns);
-        if (flags.json === true) await context.json({ ...status, queue });
+        if (flags.json === true) await context.json({ ...status, queue }, flags.watch !== true);
         else if (flags.watch === true) await context.out.picture(lines);
         else await context.out.lines(lines);
         await context.out.flush();

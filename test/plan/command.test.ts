@@ -404,6 +404,17 @@ it("status --watch looks again after two seconds, and after nine times as long a
   expect([0, 100, 1000, 60_000].map(watchPause)).toEqual([2000, 2000, 9000, 60_000]);
 });
 
+it("status --watch --json prints a line for each look", async () => {
+  const folder = temporaryFolder();
+  const plan = join(folder, "plan.json");
+  await runCli(["plan", tables, join(folder, "out.zarr"), "-o", plan]);
+  await runCli(["run", plan]);
+  const { out } = await runCli(["status", plan, "--watch", "--json"]);
+  expect(out.split("\n")).toEqual([expect.stringMatching(/^\{"plan":.*\}$/), ""]);
+  const { rate: _, ...status } = JSON.parse(out) as { rate: number };
+  expect(JSON.parse((await runCli(["status", plan, "--json"])).out)).toMatchObject(status);
+});
+
 it("status --watch redraws a terminal, within its rows, until all tasks are done", async () => {
   const folder = temporaryFolder();
   const [data, plan] = [join(folder, "data"), join(folder, "plan.json")];
