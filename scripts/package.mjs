@@ -77,6 +77,8 @@ const PARTS = [
   ["pool", ["blosc"]],
   ["blosc2", ["blosc2/open"]],
   ["hdf5", ["hdf5/zarr-view"]],
+  // On demand: the check of options that few calls have.
+  ["options", ["bytes/check-options"]],
   // On demand: rows as they are appended, and why nothing opens at a path.
   ["live", ["archive/kinds/live-array", "open/follow", "archive/open/no-archive"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
@@ -290,6 +292,7 @@ async function bundleCode() {
       // Small files that are loaded for the same work.
       if (/\/commands\/(?:de)?compress\.js$/.test(id)) return "compress";
       if (/\/(?:arrow|parquet|table)-compare\.js$/.test(id)) return "compare";
+      if (/\/commands\/(?:beside|place)\.js$/.test(id)) return "beside";
       if (/\/commands\/(?:chunks|info|ls)\.js$/.test(id)) return "lists";
       if (/\/commands\/(?:attrs|columns|compact|rows|set)\.js$/.test(id)) return "changes";
       if (/\/blosc2\/(?:stores|tables|zip)\.js$/.test(id)) return "blosc2-stores";

@@ -106,7 +106,7 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
 
 /**
  * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. Smaller than
- * `checkOptions` of the stores, which also checks values, for pages that only decode and read.
+ * `checkOptions`, which also checks values, for pages that only decode.
  */
 export function checkOptionNames(options: object, known: string): void {
   for (const [name, value] of Object.entries(options)) {
@@ -116,30 +116,10 @@ export function checkOptionNames(options: object, known: string): void {
       });
     if (name.endsWith("Nbytes") && typeof (value ?? 0) !== "number")
       throw badArgument(name, value, "a number of bytes");
-    if (name === "signal" && value && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
   }
 }
 
-/** The same for options of reading and listing, of which values of another type are refused too. Without `known`, names are not checked. */
-export function checkReadOptions(options: object, known?: string): void {
-  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
-  if (known !== undefined) checkOptionNames(options, known);
-  for (const [name, value] of Object.entries(options)) {
-    if (value === undefined || value === null) continue;
-    const kind = typeof value;
-    if (name === "signal" && !value.throwIfAborted) throw badArgument(name, value, "an AbortSignal");
-    if (name.startsWith("on") && kind !== "function") throw badArgument(name, value, "a function");
-    if (/^(?:shared|keep|digests)$/.test(name) && kind !== "boolean")
-      throw badArgument(name, value, "true or false");
-    if (/^(?:first|end)$/.test(name) && !(kind === "number" && value >= 0 && value % 1 === 0))
-      throw badArgument(name, value, "the number of a chunk, 0 or more");
-  }
-}
-
-/** The options of reading values, of reading and of listing chunks, and of decoding a chunk. */
-export const READ_OPTIONS = "onProgress shared signal";
-export const CHUNKS_OPTIONS = "keep onProgress signal";
-export const LIST_OPTIONS = "digests end first onObject onProgress signal";
+/** The options of decoding a chunk. */
 export const DECODE_OPTIONS = "expectedNbytes maxNbytes out";
 
 /** Sets an entry of a map as its last one, and drops the first ones over `most`. */

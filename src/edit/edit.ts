@@ -3,13 +3,13 @@
 import { readFolderMetadata } from "../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesAllowed } from "../open/open.ts";
 import { orLater } from "../places/open-places.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import { checkFolder, hasEntries, joinKey, splitKey } from "../store/key.ts";
 import { rethrowAfter } from "../store/pool.ts";

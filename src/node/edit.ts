@@ -2,6 +2,7 @@
 
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { checkOptions } from "../bytes/check-options.ts";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
@@ -10,7 +11,6 @@ import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
-import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { MirrorMaker } from "../write/array/array-writer.ts";
 import { closingLock } from "../write/array/create.ts";

@@ -4,6 +4,7 @@ import { dirname, relative, resolve } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { isSuperchunkError } from "../errors.ts";
 import {
   asArray,
@@ -19,7 +20,6 @@ import {
 import type { OpenAnyOptions } from "../open/open-node.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ValuesOf } from "../values/selection.ts";

@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
@@ -20,7 +21,6 @@ import { type SharedStatus, statusOf, unitsLeft } from "../plan/status.ts";
 import { PLAN_HEAD, readPlan, type StoredPlan, storePlan } from "../plan/stored-plan.ts";
 import { repairSource, verifySource } from "../plan/verify.ts";
 import { type ListSettings, listSource, replayLists } from "../plan/virtualize.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import {

@@ -2,10 +2,10 @@
 
 import type { ReadableArray } from "../archive/kinds/types.ts";
 import { elementsOf, isEqual } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { pause } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { type ArraySlice, slice, stridesOf, type ValueTypes } from "../values/selection.ts";

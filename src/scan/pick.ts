@@ -5,6 +5,7 @@
  * Knows what arrays have in common. @see docs/library.md
  */
 import { allocate, at, elementsOf } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { notNamed, SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 import { mapAhead } from "../store/pool.ts";
@@ -55,6 +56,7 @@ export async function pickOuter(
   entries: readonly OuterEntry[] | null,
   options: PickOptions = {},
 ): Promise<ArraySlice> {
+  checkOptions(options, "fields signal");
   const chosen = itemReader(array, options.fields);
   const given = entries ?? [];
   if (!Array.isArray(given) || given.length > array.shape.length)
@@ -108,6 +110,7 @@ export async function pickPoints(
 ): Promise<ArraySlice> {
   const { shape } = array;
   if (shape.length === 0) return pickOuter(array, coordinates, options);
+  checkOptions(options, "fields signal");
   const chosen = itemReader(array, options.fields);
   const count = coordinates?.[0]?.length ?? 0;
   if (coordinates?.length !== shape.length || coordinates.some((each) => each?.length !== count))

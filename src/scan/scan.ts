@@ -6,9 +6,9 @@
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
 import { at, elementsOf } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { keepMade, mapAhead } from "../store/pool.ts";
 import { type ArraySlice, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";

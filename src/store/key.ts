@@ -1,8 +1,10 @@
 /**
- * Keys and ranges of stores: which are valid, how they are joined, and what a store holds at them.
+ * Keys and ranges of stores: which are valid, how they are joined, and what a store holds at them. Also the options of reading,
+ * which are checked on demand.
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
+import type { READING } from "../bytes/check-options.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "./pool.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
@@ -302,4 +304,22 @@ export async function foldersOnly(
     return undefined; // a folder that cannot be listed is left alone
   }
   return names;
+}
+
+/**
+ * Checks the options of a call that reads as `checkOptions` does, which it loads first. Returns undefined if that is not necessary: calls
+ * without options, or with no more than a signal and a function for progress, neither wait nor load it.
+ */
+export function checkLater(options: object, call: keyof typeof READING): Promise<void> | undefined {
+  if (options?.constructor === Object && Object.entries(options).every(isPlain)) return undefined;
+  return import("../bytes/check-options.ts").then((checks) =>
+    checks.checkOptions(options, checks.READING[call]),
+  );
+}
+
+/** True for options that every such call has, and for a list without digests, which links read. */
+function isPlain([name, value]: [name: string, value: unknown]): boolean {
+  if (name === "signal" && value instanceof AbortSignal) return true;
+  if (name === "onProgress" && typeof value === "function") return true;
+  return value === undefined || (name === "digests" && value === false);
 }

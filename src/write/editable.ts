@@ -7,6 +7,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { elementsOf, isShape } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers, stringifyJson } from "../format/json.ts";
@@ -14,7 +15,6 @@ import { keepFloats } from "../format/json-float.ts";
 import { whyUnsafe } from "../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
-import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";

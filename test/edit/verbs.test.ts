@@ -467,7 +467,7 @@ it.each(FORMATS)("append refuses an unknown option in %s", async (format) => {
     const refusal = await rejectionOf(read);
     expect([refusal.code, refusal.message]).toEqual([
       "BAD_ARGUMENT",
-      expect.stringMatching(/unknown option "(dtype|out)"; expected one of onProgress shared signal/),
+      expect.stringMatching(/unknown option "(dtype|out)"; expected onProgress, shared, signal/),
     ]);
   }
   await array.close();

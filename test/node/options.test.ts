@@ -1,6 +1,7 @@
 /** The options of the functions that take a path: each function knows every option of its type. */
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import {
   type ConvertPathOptions,
   convert,
@@ -10,6 +11,7 @@ import {
 import { type CreatePathOptions, create, type EditPathOptions, edit } from "../../src/node/edit.ts";
 import { type OpenPathOptions, open, openArray } from "../../src/node/open.ts";
 import { type PlanPathOptions, plan } from "../../src/node/plan.ts";
+import type { ZarrArray } from "../../src/zarr/read/array.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -260,10 +262,20 @@ test("reading and listing chunks refuse unknown options and values of another ty
     [{ signal: 3 }, "signal"],
     [{ onProgress: 3 }, "onProgress"],
   ];
-  const formats = [{}, { format: "blz", dtype: [["a", "<f8"]] }, { format: "bcolz" }, { format: "zarr" }];
+  const formats = [
+    {},
+    { format: "blz", dtype: [["a", "<f8"]], data: [[1]] },
+    { format: "bcolz" },
+    { format: "zarr" },
+  ];
   for (const format of formats) {
     const path = `${temporaryFolder()}/array`;
-    const made = await create(path, { dtype: "<f8", shape: [9], ...format } as CreatePathOptions);
+    const made = await create(path, {
+      dtype: "<f8",
+      data: new Float64Array(9).fill(1),
+      chunkLength: 2,
+      ...format,
+    } as CreatePathOptions);
     await made.close();
     await using array = await openArray(path);
     const refused = async (field: string, work: () => Promise<unknown>): Promise<void> =>
@@ -275,7 +287,30 @@ test("reading and listing chunks refuse unknown options and values of another ty
       await refused(field, () => array.get(null, options as object));
     for (const [options, field] of [...wrong, [{ keep: "x" }, "keep"] as const])
       await refused(field, () => all(array.chunks(options as object)));
+    expect(await array.getBytes(null, { shared: true })).toHaveLength(array.nbytes);
+    const calls: readonly ((options: object) => Promise<unknown>)[] = [
+      (options) => array.verify(options),
+      (options) => array.storedBytes(options),
+      (options) => array.summary(options),
+      (options) => all(array.streamBytes(options)),
+      (options) => array.oindex([[0]], options),
+      (options) => array.vindex([[0]], options),
+      ...("readBytes" in array
+        ? [(options: object) => (array as object as ArrayArchive).readBytes(0, 8, options)]
+        : []),
+      ...("readInto" in array
+        ? [(options: object) => (array as object as ZarrArray).readInto(new Float64Array(9), null, options)]
+        : []),
+      ...("refresh" in array
+        ? [(options: object) => (array as object as Required<ArrayArchive>).refresh(options)]
+        : []),
+    ];
+    for (const [options, field] of [...wrong, [AbortSignal.abort(), "options"] as const])
+      for (const call of calls) await refused(field, () => call(options as object));
     if ("dtype" in format) continue; // the chunks are those of its columns
+    const indices: number[] = [];
+    for await (const { index } of array.listChunks({ first: 1, end: 3 })) indices.push(index);
+    expect(indices).toEqual([1, 2]);
     for (const [options, field] of [
       ...wrong,
       [{ first: "x" }, "first"] as const,

@@ -2,22 +2,13 @@
  * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and verifies them.
  */
 
-import {
-  type Allocation,
-  at,
-  CHUNKS_OPTIONS,
-  checkReadOptions,
-  elementsOf,
-  fillResult,
-  LIST_OPTIONS,
-  READ_OPTIONS,
-} from "../../bytes/arrays.ts";
+import { type Allocation, at, elementsOf, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { whyUnreadable } from "../../format/dtype.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { sizeOfObjects } from "../../store/key.ts";
+import { checkLater, sizeOfObjects } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
   type ArraySlice,
@@ -33,7 +24,13 @@ import {
   stridesOf,
 } from "../../values/selection.ts";
 import { assertReadable, type Scalar, toValues } from "../../values/values.ts";
-import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
+import {
+  type ChunkPlace,
+  type ChunkSequence,
+  checkByteRange,
+  chunkAt,
+  nbytesOfChunk,
+} from "../places/sequence.ts";
 import { readHead } from "../read/block-read.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
 import { SequenceReader } from "../read/sequence-reader.ts";
@@ -68,15 +65,6 @@ export interface ArchiveParts extends StoredParts {
   /** Rows or bytes per chunk, for `summary`. */
   readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
   readonly clevel: number | undefined;
-}
-
-/** Throws `BAD_ARGUMENT` if bytes `[start, end)` are not within an archive of `nbytes`. */
-export function checkByteRange(start: number, end: number, nbytes: number): void {
-  const isRange = Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && end >= start;
-  if (isRange && end <= nbytes) return;
-  const [expected, found] = [`0 to ${nbytes}`, `${start} to ${end}`];
-  const message = `bytes ${found} are not within the ${nbytes} of the archive`;
-  throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
 }
 
 /** What all kinds of archives have in common. */
@@ -141,10 +129,10 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
+    await checkLater(options, "open");
     const { sequence, cut, clevel } = this.parts;
     const base = { nchunks: sequence.nchunks, ...cut, ...(clevel === undefined ? {} : { clevel }) };
-    if (sequence.nchunks === 0) return base;
-    const [place] = await sequence.places(0, 1, options.signal);
+    const [place] = sequence.nchunks === 0 ? [] : await sequence.places(0, 1, options.signal);
     if (place === undefined) return base;
     const { compressor, shuffle, typesize } = (await readHead(this.store, place, options.signal)).header;
     const checksum = sequence.hasChecksums ? { checksum: place.checksum } : {};
@@ -152,12 +140,14 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async storedBytes(options: OpenOptions = {}): Promise<number> {
+    await checkLater(options, "open");
     const { sequence, metadataKeys, store } = this.parts;
     const own = await sizeOfObjects(store, metadataKeys, options.signal);
     return own + (await sizeOfObjects(store, sequence.keys(options.signal), options.signal));
   }
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    await checkLater(options, "long");
     this.assertReadable();
     checkByteRange(start, end, this.nbytes);
     await this.proveRoom(end - start, end, options.signal);
@@ -183,6 +173,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     end: number = this.nchunks,
     options: EncodedChunksOptions = {},
   ): AsyncIterable<EncodedChunk> {
+    await checkLater(options, "encoded");
     this.assertReadable();
     let done = 0;
     for (let at = first; at < end; at += PLACES) {
@@ -195,16 +186,17 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     }
   }
 
-  chunkPlaces(
+  async chunkPlaces(
     first = 0,
     end: number = this.nchunks,
     options: OpenOptions = {},
   ): Promise<readonly ChunkPlace[]> {
+    await checkLater(options, "open");
     return this.parts.sequence.places(first, Math.min(end, this.nchunks), options.signal);
   }
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
-    checkReadOptions(options, LIST_OPTIONS);
+    await checkLater(options, "list");
     const { listChunks } = await import("../read/list-chunks.ts");
     yield* listChunks(this.parts.sequence, options);
   }
@@ -213,14 +205,14 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
    * Yields the decoded bytes in stored order, chunk by chunk: views, valid until the next one is requested; with `keep`, separate arrays.
    */
   protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
+    await checkLater(options, hold === undefined ? "long" : "chunks");
     this.assertReadable();
     let done = 0;
     for await (const { place, bytes } of this.reader.scan({ signal: options.signal, hold })) {
       // A table with a shorter column can end inside a chunk of this one.
-      const shown =
-        this.chunkStarts === undefined
-          ? nbytesOfChunk(place.index, this.nbytes, this.chunkBytes)
-          : bytes.length;
+      const shown = this.chunkStarts
+        ? bytes.length
+        : nbytesOfChunk(place.index, this.nbytes, this.chunkBytes);
       yield shown < bytes.length ? bytes.subarray(0, shown) : bytes;
       done += shown;
       options.onProgress?.({ done, total: this.nbytes });
@@ -283,7 +275,8 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
-    checkReadOptions(options, READ_OPTIONS);
+    const checking = checkLater(options, "read");
+    if (checking !== undefined) await checking;
     const now = selection ? this.#getNow(selection, options) : undefined;
     if (now !== undefined) return now.value as Selected<S>;
     this.assertReadable();
@@ -303,7 +296,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
-    checkReadOptions(options, READ_OPTIONS);
+    await checkLater(options, "read");
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);
@@ -311,7 +304,6 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
-    checkReadOptions(options, CHUNKS_OPTIONS);
     this.assertReadable();
     const rows = this.order === "C" ? this.chunkLength : undefined;
     return rows === undefined ? this.#reading.slabs(options) : this.#chunkSlices(options);
@@ -320,7 +312,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   /** Yields the chunks themselves as slices, if chunks are whole rows. */
   async *#chunkSlices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
-    for await (const bytes of this.decodedChunks(options, options.keep === true ? "keep" : "lend"))
+    for await (const bytes of this.decodedChunks(options, options?.keep === true ? "keep" : "lend"))
       yield this.#reading.sliceOf(bytes, rowShape);
   }
 
@@ -428,6 +420,7 @@ export class ArrayReading {
 
   /** Yields slices of about 16 MiB along the first dimension, in order. */
   async *slabs(options: LongOptions): AsyncGenerator<ArraySlice> {
+    await checkLater(options, "chunks");
     for (const extents of this.#slabExtents(undefined)) {
       options.signal?.throwIfAborted();
       const shape = extents.map((extent) => extent.count);
@@ -443,6 +436,7 @@ export class ArrayReading {
 
   /** Yields the same as bytes: C order, stored byte order. */
   async *slabBytes(rows: number | undefined, options: LongOptions): AsyncGenerator<Uint8Array> {
+    await checkLater(options, "long");
     for (const extents of this.#slabExtents(rows)) {
       options.signal?.throwIfAborted();
       yield await this.#read(extents, { signal: options.signal });

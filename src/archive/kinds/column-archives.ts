@@ -3,23 +3,16 @@
  * and whose values are assembled on reading.
  */
 
-import {
-  at,
-  CHUNKS_OPTIONS,
-  checkReadOptions,
-  elementsOf,
-  fillResult,
-  READ_OPTIONS,
-} from "../../bytes/arrays.ts";
+import { at, elementsOf, fillResult } from "../../bytes/arrays.ts";
 import { notNamed, SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { joinKey, sizeOfObjects } from "../../store/key.ts";
+import { checkLater, joinKey, sizeOfObjects } from "../../store/key.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
-import type { ChunkPlace } from "../places/sequence.ts";
-import { ArrayReading, checkByteRange, StoredArchive } from "./chunked-archive.ts";
+import { type ChunkPlace, checkByteRange } from "../places/sequence.ts";
+import { ArrayReading, StoredArchive } from "./chunked-archive.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
@@ -40,9 +33,9 @@ interface ColumnParts extends StoredParts {
 
 abstract class ColumnArchive<Parts extends ColumnParts> extends StoredArchive<Parts> {
   async storedBytes(options: OpenOptions = {}): Promise<number> {
-    let total = await sizeOfObjects(this.store, this.parts.metadataKeys, options.signal);
+    let total = 0;
     for (const column of this.parts.columns.values()) total += await column.storedBytes(options);
-    return total;
+    return total + (await sizeOfObjects(this.store, this.parts.metadataKeys, options.signal));
   }
 }
 
@@ -104,26 +97,25 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     selection?: S,
     options: ReadOptions = {},
   ): Promise<Selected<S>> {
-    checkReadOptions(options, READ_OPTIONS);
+    await checkLater(options, "read");
     this.#assertReadable();
     return this.#reading.get(selection as S, options);
   }
 
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
-    checkReadOptions(options, READ_OPTIONS);
+    await checkLater(options, "read");
     this.#assertReadable();
     return this.#reading.getBytes(selection, options);
   }
 
   chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
-    checkReadOptions(options, CHUNKS_OPTIONS);
     this.#assertReadable();
     return this.#slices(options);
   }
 
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     this.#assertReadable();
-    return this.#slabs(options);
+    return this.#slabs(options, "long");
   }
 
   readonly scan: ArrayArchive["scan"] = scan;
@@ -133,11 +125,13 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
 
   async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
-    for await (const slab of this.#slabs(options)) yield this.#reading.sliceOf(slab, rowShape);
+    for await (const slab of this.#slabs(options, "chunks")) yield this.#reading.sliceOf(slab, rowShape);
   }
 
   /** Yields the rows of one chunk at a time. The chunks of every column are decoded ahead, by threads if there are any. */
-  async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Uint8Array> {
+  async *#slabs(options: LongOptions, call: "chunks" | "long"): AsyncGenerator<Uint8Array> {
+    await checkLater(options, call);
+    const { signal, onProgress } = options;
     const { dtype, columns } = this.parts;
     const fields = dtype.fields
       .filter((field) => fieldSize(field) > 0)
@@ -168,6 +162,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   }
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    await checkLater(options, "long");
     this.#assertReadable();
     const size = this.dtype.itemSize;
     checkByteRange(start, end, this.nbytes);
@@ -189,7 +184,11 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   }
 
   /** Reads the runs of every column and interleaves the fields of each item. */
-  async #gather(batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions): Promise<void> {
+  async #gather(
+    batches: Iterable<RunBatch>,
+    out: Uint8Array,
+    { signal, onProgress }: LongOptions,
+  ): Promise<void> {
     const { dtype, columns } = this.parts;
     for (const batch of batches)
       for (let i = 0; i < batch.count; i++) {
@@ -199,7 +198,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
           const size = fieldSize(field);
           const from = await columns
             .get(field.name)
-            ?.readBytes(source * size, (source + batch.length) * size, options);
+            ?.readBytes(source * size, (source + batch.length) * size, { signal, onProgress });
           if (from !== undefined)
             interleave(from, size, out.subarray(target * dtype.itemSize + field.offset), dtype.itemSize);
         }
@@ -235,6 +234,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    await checkLater(options, "long");
     const { findingsOf, verifyParts } = await loadVerify();
     const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);
     const own = findingsOf(this, this.shownPath);

@@ -5,14 +5,14 @@
  * the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest generation, as
  * long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md [FG]
  */
-import { at, checkReadOptions, isEqual } from "../../bytes/arrays.ts";
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { withAddresses } from "../../places/placed-store.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { joinKey } from "../../store/key.ts";
+import { checkLater, joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
 import {
@@ -120,7 +120,8 @@ class LiveArray implements ArrayArchive {
   }
 
   /** Moves to the last commit. Returns true if there was a newer one. */
-  refresh(options: StoreOptions = {}): Promise<boolean> {
+  async refresh(options: StoreOptions = {}): Promise<boolean> {
+    await checkLater(options, "refresh");
     return this.#state.refresh(options.signal);
   }
 
@@ -201,19 +202,19 @@ class LiveArray implements ArrayArchive {
     read: (array: ArrayArchive) => Promise<T>,
     hasFindings: (outcome: T) => boolean = () => false,
   ): Promise<T> {
-    checkReadOptions(options);
     const state = this.#state;
+    const signal = options?.signal; // the read refuses options that are no object
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { opened } = state;
       let outcome: T;
       try {
         outcome = await read(this.#array);
       } catch (error) {
-        if (await state.renew(error, opened, options.signal)) continue;
+        if (await state.renew(error, opened, signal)) continue;
         throw error;
       }
-      if (hasFindings(outcome) && (await state.renew(FINDINGS, opened, options.signal))) continue;
-      if (await state.confirm(opened, options.signal)) return outcome;
+      if (hasFindings(outcome) && (await state.renew(FINDINGS, opened, signal))) continue;
+      if (await state.confirm(opened, signal)) return outcome;
     }
     throw this.#neverStill();
   }
@@ -228,8 +229,8 @@ class LiveArray implements ArrayArchive {
     read: (array: ArrayArchive, done: number) => AsyncIterable<T>,
     { skips = false, batch = 1, readOf }: { skips?: boolean; batch?: number; readOf?: ReadOf<T> } = {},
   ): AsyncGenerator<T> {
-    checkReadOptions(options);
     const state = this.#state;
+    const signal = options?.signal; // the read refuses options that are no object
     let done = 0;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { opened } = state;
@@ -244,7 +245,7 @@ class LiveArray implements ArrayArchive {
           const own = readOf?.(part);
           if (own === undefined || own !== confirmed) {
             if (waiting.length < lot) continue;
-            isCurrent = await state.confirm(opened, options.signal);
+            isCurrent = await state.confirm(opened, signal);
             if (!isCurrent) break;
             confirmed = own;
           }
@@ -258,7 +259,7 @@ class LiveArray implements ArrayArchive {
             yield each;
           }
         }
-        if (isCurrent && waiting.length > 0) isCurrent = await state.confirm(opened, options.signal);
+        if (isCurrent && waiting.length > 0) isCurrent = await state.confirm(opened, signal);
         if (!isCurrent) continue;
         for (const each of waiting) {
           if (left-- > 0) continue;
@@ -267,7 +268,7 @@ class LiveArray implements ArrayArchive {
         }
         return;
       } catch (error) {
-        if (!(await state.renew(error, opened, options.signal))) throw error;
+        if (!(await state.renew(error, opened, signal))) throw error;
       }
     }
     throw this.#neverStill();

@@ -318,8 +318,8 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
    * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice<Types>>;
-  /** Lists the stored chunks in order. */
-  listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
+  /** Lists the stored chunks in order, or those `[first, end)` of the grid. */
+  listChunks(options?: Omit<ListChunksOptions, "digests" | "onObject">): AsyncIterable<ReadableChunk>;
   /** Lists the chunks that are not stored. Absent if every chunk is stored, as in archives. */
   listMissing?(options?: LongOptions): AsyncIterable<AbsentChunk>;
   /** Counts the chunks that are not stored, at the cost of listing the stored ones. Absent like {@link listMissing}. */

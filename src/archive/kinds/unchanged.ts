@@ -1,5 +1,6 @@
 /** Notices that another archive has taken the place of the one that is read. */
-import { badArgument, resultOr, SuperchunkError } from "../../errors.ts";
+import { resultOr, SuperchunkError } from "../../errors.ts";
+import { checkLater } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Identity, LongOptions } from "./types.ts";
 
@@ -13,12 +14,7 @@ export async function whileUnchanged<T>(
   check: () => Promise<T>,
   options: LongOptions,
 ): Promise<T> {
-  // A page that verifies does not load the check of all options.
-  const { onProgress, signal } = options;
-  if (onProgress !== undefined && typeof onProgress !== "function")
-    throw badArgument("onProgress", onProgress, "a function");
-  if (signal !== undefined && typeof signal?.throwIfAborted !== "function")
-    throw badArgument("signal", signal, "an AbortSignal");
+  await checkLater(options, "long");
   if (store.readsToStat === true) return check();
   const isPinned = store.pinsVersions === true;
   const versionOf = async (key: string): Promise<string | undefined> =>

@@ -9,7 +9,7 @@ import { notNamed, SuperchunkError } from "../../errors.ts";
 import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
-import { joinKey, statFile } from "../../store/key.ts";
+import { checkLater, joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
@@ -238,8 +238,10 @@ export async function openTableFolder(
     metadataKeys: [rootdirsKey, attrsKey],
     columns,
     length: Number.isFinite(length) ? length : 0,
-    openColumns: (columns, { signal } = {}) =>
-      openTableFolder(store, path, rootdirs, { ...options, columns, signal }, table),
+    openColumns: async (columns, own = {}) => {
+      await checkLater(own, "openColumns");
+      return openTableFolder(store, path, rootdirs, { ...options, columns, signal: own.signal }, table);
+    },
   });
   return table;
 }

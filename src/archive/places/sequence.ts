@@ -306,3 +306,12 @@ export function contradict(
     { path, offset, field, expected, found },
   );
 }
+
+/** Throws `BAD_ARGUMENT` if bytes `[start, end)` are not within an archive of `nbytes`. */
+export function checkByteRange(start: number, end: number, nbytes: number): void {
+  const isRange = Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && end >= start;
+  if (isRange && end <= nbytes) return;
+  const [expected, found] = [`0 to ${nbytes}`, `${start} to ${end}`];
+  const message = `bytes ${found} are not within the ${nbytes} of the archive`;
+  throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
+}

@@ -213,7 +213,11 @@ export class PageFiles {
     if (opened === undefined) return undefined;
     let info = await opened.store.stat(key, options);
     // Superchunks of later commits may be in new places.
-    if (info === undefined && "refresh" in opened && (await opened.refresh?.(options)) === true)
+    if (
+      info === undefined &&
+      "refresh" in opened &&
+      (await opened.refresh?.({ signal: options.signal })) === true
+    )
       info = await opened.store.stat(key, options);
     return info && { store: opened.store, info };
   }

@@ -5,13 +5,13 @@
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/layout-files.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
 import { parseSuperchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
 import { clearPlaceOf, hasMark, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type PlacedKey, PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import { sizeOfObjects } from "../../store/key.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";

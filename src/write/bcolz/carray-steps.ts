@@ -42,7 +42,7 @@ async function commitShrink(
 ): Promise<Uint8Array> {
   const { chunklen, rowBytes } = settings;
   const last = Math.floor(rows / chunklen) * chunklen * rowBytes;
-  const tail = await archive.readBytes(last, rows * rowBytes, options);
+  const tail = await archive.readBytes(last, rows * rowBytes, { signal: options.signal });
   let cbytes = sizes.cbytes ?? 0;
   for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen))) {
     if (index >= chunksOf(state.rows, chunklen)) continue;
@@ -79,7 +79,7 @@ async function stageAppend(
   const tail =
     whole === state.rows
       ? new Uint8Array(0)
-      : await state.archive.readBytes(whole * rowBytes, state.rows * rowBytes, options);
+      : await state.archive.readBytes(whole * rowBytes, state.rows * rowBytes, { signal: options.signal });
   const info =
     tail.length === 0
       ? undefined

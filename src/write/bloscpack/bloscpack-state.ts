@@ -82,7 +82,10 @@ export async function readBloscpackState(
     nchunks,
     nbytes,
     chunkSize: nbytes === 0 ? 0 : header.chunkSize > 0 ? header.chunkSize : chunkBytes,
-    last: nbytes === 0 ? new Uint8Array(0) : await archive.readBytes(lastStart, nbytes, options),
+    last:
+      nbytes === 0
+        ? new Uint8Array(0)
+        : await archive.readBytes(lastStart, nbytes, { signal: options.signal }),
     lastHeader: nchunks === 0 ? undefined : await readChunkHeader(source, file, nchunks - 1),
     section: section?.bytes,
     metadata: section?.metadata,

@@ -6,6 +6,7 @@
  * @see FORMAT.md [F1.3-07] [F1.3-09]
  */
 import { elementsOf } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
@@ -14,7 +15,6 @@ import { FILE_HEADER_LENGTH, OFFSET_LENGTH } from "../../format/header.ts";
 import { jsonBytes } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { checkReserve, type Reserve, reserveOf } from "../layout/settings.ts";

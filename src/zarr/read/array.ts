@@ -2,28 +2,20 @@
 
 import type {
   AbsentChunk,
+  ListChunksOptions,
   LongOptions,
+  OpenOptions,
   ReadableArray,
   ReadableChunk,
   ReadableSummary,
   ReadOptions,
   VerifyReport,
 } from "../../archive/kinds/types.ts";
-import {
-  at,
-  CHUNKS_OPTIONS,
-  checkReadOptions,
-  defined,
-  elementsOf,
-  fillResult,
-  LIST_OPTIONS,
-  type PrepareMemory,
-  READ_OPTIONS,
-} from "../../bytes/arrays.ts";
+import { at, defined, elementsOf, fillResult, type PrepareMemory } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import { sizeOfObjects } from "../../store/key.ts";
+import { checkLater, sizeOfObjects } from "../../store/key.ts";
 import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import {
@@ -260,7 +252,8 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   }
 
   /** Returns how the array is chunked and compressed. */
-  async summary(): Promise<ReadableSummary> {
+  async summary(options: OpenOptions = {}): Promise<ReadableSummary> {
+    await checkLater(options, "open");
     return summaryOf(this.model);
   }
 
@@ -295,6 +288,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
     selection?: Selection | null,
     options: LongOptions = {},
   ): Promise<void> {
+    await checkLater(options, "long");
     const extents = resolveSelection(selection, this.shape);
     const expected = elementsOf(extents.map((extent) => extent.count)) * this.dtype.itemSize;
     if (target.byteLength !== expected)
@@ -310,13 +304,14 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
 
   /** Yields the values in order, in slices of about 16 MiB: whole chunks of rows, if these fit into memory. Slices have all dimensions. */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
-    checkReadOptions(options, CHUNKS_OPTIONS);
+    await checkLater(options, "chunks");
     for await (const selection of this.#slabs(options))
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
   }
 
   /** Yields all values as bytes in C order, piece by piece, in constant memory. */
   async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
+    await checkLater(options, "long");
     for await (const selection of this.#slabs(options))
       yield await this.getBytes(selection, { signal: options.signal });
   }
@@ -327,24 +322,32 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   readonly vindex: ReadableArray["vindex"] = vindex;
 
   /** Lists the stored chunks, with their places and sizes, without reading them. */
-  async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {
-    checkReadOptions(options, LIST_OPTIONS);
+  async *listChunks(
+    options: Omit<ListChunksOptions, "digests" | "onObject"> = {},
+  ): AsyncGenerator<ZarrChunk> {
+    await checkLater(options, "listStored");
+    const { first = 0, end = this.nchunks, signal, onProgress } = options;
+    let done = 0;
     const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
     const indexOf = numberChunks(this.model);
     const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
     const { listStoredChunks } = await import("./stored-chunks.ts");
-    for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, options.signal)) {
+    for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, signal)) {
       const { start, shape, key, offset, nbytes: ctbytes, slot, version } = stored;
       // A shard may have slots for chunks outside the array.
       if (start.some((first, d) => first >= at(this.shape, d))) continue;
+      const index = indexOf(start);
+      if (index < first || index >= end) continue;
       const nbytes = elementsOf(shape) * this.dtype.itemSize;
-      const place = { index: indexOf(start), key, offset, nbytes, ctbytes, start, shape, slot, version };
+      const place = { index, key, offset, nbytes, ctbytes, start, shape, slot, version };
       yield { ...place, ...facts, checksum, digest: undefined };
+      onProgress?.({ done: ++done, total: Math.min(end, this.nchunks) - first });
     }
   }
 
   /** Lists the chunks of the grid that are not stored and read as the fill value, without reading values. */
   async *listMissing(options: LongOptions = {}): AsyncGenerator<AbsentChunk> {
+    await checkLater(options, "long");
     const indexOf = numberChunks(this.model);
     const { cache } = this.reading;
     const { listMissingChunks } = await import("./stored-chunks.ts");
@@ -367,7 +370,8 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
    * Bytes that the array takes in its store, documents included; a shard counts once, with its holes. For a Blosc2 frame: those of its
    * files.
    */
-  async storedBytes(options: LongOptions = {}): Promise<number> {
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    await checkLater(options, "open");
     if (isGenerating(this.store)) return this.store.storedBytes(this.path);
     const { storedKeys } = await import("./stored-chunks.ts");
     return sizeOfObjects(this.store, storedKeys(this.store, this.model, options.signal), options.signal);
@@ -381,7 +385,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
-    checkReadOptions(options, READ_OPTIONS);
+    await checkLater(options, "read");
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;

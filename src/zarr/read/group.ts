@@ -3,6 +3,7 @@ import type { LongOptions, OpenOptions, ReadableTable, VerifyReport } from "../.
 import { isUnreadable, SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
+import { checkLater } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
 import { type ZarrArray, ZarrNode } from "./array.ts";
@@ -50,6 +51,7 @@ export class ZarrGroup extends ZarrNode {
    * are left out, and `warnings` say why.
    */
   async arrays(options: { readonly skipUnreadable?: boolean | undefined } = {}): Promise<GroupArrays> {
+    await checkLater(options, "arrays");
     const found = new Map<string, ZarrArray>();
     const unreadable = new Map<string, SuperchunkError>();
     const indexes = new Set<string>();
@@ -130,6 +132,7 @@ export class GroupArrays extends ZarrGroup {
   readonly arrowBatches: ReadableTable["arrowBatches"] = arrowBatches;
 
   override async storedBytes(options: OpenOptions = {}): Promise<number> {
+    await checkLater(options, "open");
     let total = 0;
     for (const name of this.names) total += await this.column(name).storedBytes(options);
     return total;

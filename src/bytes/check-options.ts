@@ -1,19 +1,35 @@
 /** The options of a call: unknown names and wrong types are refused by name. Separate, because pages that only read do not need it. */
 import { badArgument, SuperchunkError } from "../errors.ts";
 
-/** Options that are true or false, numbers of 0 or more, or lists, in every call that has them. */
+/** Options that are true or false, numbers of 0 or more, numbers of chunks, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
-  "breakLock concat directMemory discard dryRun immutable looksAtAll measureText overwrite portable readOnly recode resume skipFailed verify verifyOnly writeEmptyChunks zarr",
+  "breakLock concat digests directMemory discard dryRun immutable keep looksAtAll measureText overwrite portable readOnly recode resume skipFailed skipUnreadable verify verifyOnly writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
+const INDEXES = /* @__PURE__ */ words("end first");
 const LISTS = /* @__PURE__ */ words("add allow places");
+
+/** The options of opening an archive, and of what is read of one. */
+export const READING = {
+  open: "columns damaged decoder onDamage openPlace signal verify",
+  openColumns: "signal",
+  refresh: "signal",
+  arrays: "skipUnreadable",
+  read: "onProgress shared signal",
+  chunks: "keep onProgress signal",
+  long: "onProgress signal",
+  encoded: "buffers onProgress signal",
+  list: "digests end first onObject onProgress signal",
+  listStored: "digests end first onProgress signal",
+} as const;
 
 /**
  * Refuses options that are not among `known`, names separated by spaces, and values of another type: without types, a slip would pass.
  * Throws `BAD_ARGUMENT`.
  */
 export function checkOptions(options: unknown, known: string): void {
-  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
+  if (typeof options !== "object" || options === null || "throwIfAborted" in options)
+    throw badArgument("options", options, "an object, such as { signal }");
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
     if (!words(known).includes(name)) throw unknownOption(name, value, words(known));
@@ -24,6 +40,10 @@ export function checkOptions(options: unknown, known: string): void {
     const isText = (each: unknown): boolean => typeof (Object(each).prefix ?? each) === "string";
     if (LISTS.includes(name) && !(Array.isArray(value) && value.every(isText)))
       throw badArgument(name, value, "a list of paths or addresses");
+    if (INDEXES.includes(name) && !(Number.isSafeInteger(value) && value >= 0))
+      throw badArgument(name, value, "the number of a chunk, 0 or more");
+    if (name === "shared" && typeof value !== "boolean" && typeof value !== "object")
+      throw badArgument(name, value, "true or false");
     if (name === "signal" && typeof value?.throwIfAborted !== "function")
       throw badArgument(name, value, "an AbortSignal");
     if (/^on[A-Z]/.test(name) && typeof value !== "function") throw badArgument(name, value, "a function");
