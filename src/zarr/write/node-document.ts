@@ -82,13 +82,13 @@ export async function putDocument(
  * A document as it is stored. NaN and infinities that another program wrote stay what they are, although strict JSON has none: a change
  * of something else must not change an attribute.
  */
-function encodeDocument(document: NodeDocument): Uint8Array {
+function encodeAsStored(document: NodeDocument): Uint8Array {
   return jsonBytes(document, { indent: 2, bare: true });
 }
 
 /** A document as its readers parse it: with plain numbers for floats. */
 export function asRead(document: NodeDocument, name: string): JsonObject {
-  return parseJson(encodeDocument(document), name) as JsonObject;
+  return parseJson(encodeAsStored(document), name) as JsonObject;
 }
 
 /** The error for copies that stayed behind. Other failures than of the store are rethrown. */
@@ -134,7 +134,7 @@ async function put(
   document: NodeDocument,
   condition: { readonly ifVersion: string } | { readonly ifAbsent: boolean },
 ): Promise<void> {
-  await store.put(joinKey(path, DOCUMENT), encodeDocument(document), { durable: true, ...condition });
+  await store.put(joinKey(path, DOCUMENT), encodeAsStored(document), { durable: true, ...condition });
 }
 
 /** Changes the copies that a group has, in which the node has this name. */
