@@ -135,8 +135,10 @@ async function keepIndex(path: string, context: Context): Promise<void> {
         await writeIndex(opened, { ifPresent: true, signal });
     });
   } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    context.message(`the rows are appended, but the index could not be brought up to date: ${error.message}`);
+    // With the exit code of an interruption, a caller would append the rows again.
+    const reason = signal.aborted ? "interrupted" : isSuperchunkError(error) ? error.message : undefined;
+    if (reason === undefined) throw error;
+    context.message(`the rows are appended, but the index could not be brought up to date: ${reason}`);
   }
 }
 

@@ -2,6 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
+import { Interruption } from "../../cli/failure.ts";
 import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
@@ -234,4 +235,22 @@ describe("append --shared", () => {
     const wrong = await runCli(["append", at("many"), "-", "--lease", "60"], { stdin: doubles(0, 1) });
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("--lease is for --shared")]);
   });
+});
+
+it("an interruption after the rows are appended is not an exit code that makes a caller append them again", async () => {
+  await createArray(at("indexed"), { dtype: "<f8", chunkLength: 10 }).then((array) => array.close());
+  writeFileSync(at("rows.bin"), doubles(0, 100));
+  expect((await runCli(["append", at("indexed"), at("rows.bin")])).code).toBe(0);
+  expect((await runCli(["index", at("indexed")])).code).toBe(0);
+  const controller = new AbortController();
+  const onErr = (): void => controller.abort(new Interruption("SIGTERM"));
+  const { code, err } = await runCli(["append", at("indexed"), at("rows.bin")], {
+    signal: controller.signal,
+    onErr,
+  });
+  expect([code, err]).toEqual([
+    0,
+    expect.stringMatching(/100 rows appended[\s\S]*the rows are appended, but the index .*: interrupted\n$/),
+  ]);
+  expect(await json(["info", at("indexed")])).toMatchObject({ shape: [200] });
 });

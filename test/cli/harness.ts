@@ -25,12 +25,14 @@ export interface RunSettings {
   readonly signal?: AbortSignal;
   /** Called after each write to stdout. */
   readonly onOut?: () => void;
+  /** Called after each write to stderr. */
+  readonly onErr?: () => void;
 }
 
 /** Runs `superchunk ...argv`. */
 export async function runCli(argv: readonly string[], settings: RunSettings = {}): Promise<RunResult> {
   const stdout = new Capture(settings, settings.onOut);
-  const stderr = new Capture(settings);
+  const stderr = new Capture(settings, settings.onErr);
   const { stdin: given } = settings;
   const stdin =
     given === undefined || given instanceof Uint8Array ? new PassThrough().end(given) : Readable.from(given);
