@@ -165,6 +165,16 @@ describe("chunks that were made for a set in JSON", () => {
     expect(await chunkFiles()).toEqual([]);
   });
 
+  it("and the set itself leave no temporary files of killed processes, and keep those of other sets", async () => {
+    await virtualize();
+    const names = (await readdir(folder)).filter((name) => name.startsWith("big."));
+    expect(names).toHaveLength(3); // the set, its containers and its chunks
+    const temporary = (name: string): string => `.${name}.0123456789abcdef.tmp`;
+    for (const name of [...names, "other.json"]) await writeFile(join(folder, temporary(name)), "");
+    await virtualize("--overwrite");
+    expect((await readdir(folder)).sort()).toEqual([temporary("other.json"), "big", ...names].sort());
+  });
+
   it("do not take files of others with them", async () => {
     const hash = "0".repeat(32);
     const others = [`big.other.${hash}.chunks`, `other.${hash}.chunks`, "big.chunks", `big.${hash}.chunks2`];

@@ -8,7 +8,7 @@ import { digest } from "../../bytes/checksum.ts";
 import { noteOn } from "../../convert/plan/conversion-jobs.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
-import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import type { PutSource, ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/make-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
 import {
@@ -89,11 +89,8 @@ export async function writeKerchunk(
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
   const closed = [...set.used].find(isClosed);
-  await target.put(
-    containersKey(path),
-    new TextEncoder().encode(formatContainers(containers, options.sources?.())),
-    { signal },
-  );
+  const described = new TextEncoder().encode(formatContainers(containers, options.sources?.()));
+  await putAgain(target, containersKey(path), described, signal);
   const left = overwrite === true || files.names.length > 0 ? await files.removeOthers() : [];
   const sampled =
     options.openContainer === undefined || closed !== undefined
@@ -128,7 +125,7 @@ class ChunkFiles {
     const { locateChunks, signal } = this.#options;
     const all = locateChunks === undefined ? items : this.#move(items, locateChunks);
     try {
-      await this.#target.put(this.#path, formatKerchunkJson(all, format), { signal });
+      await putAgain(this.#target, this.#path, formatKerchunkJson(all, format), signal);
     } catch (error) {
       for (const key of this.#new) await this.#target.delete(key).catch(() => {});
       throw error;
@@ -163,7 +160,7 @@ class ChunkFiles {
     const bytes = joinBytes(chunks.map((chunk) => chunk.bytes));
     const key = chunkFileKey(this.#path, toHex((await digest("sha256", bytes)).subarray(0, 16)));
     if ((await this.#target.stat(key, { signal })) === undefined) this.#new.push(key);
-    await this.#target.put(key, bytes, { signal });
+    await putAgain(this.#target, key, bytes, signal);
     this.names.push(splitKey(key).name);
     return key;
   }
@@ -180,6 +177,18 @@ class ChunkFiles {
       return [`chunk files of former states were not removed: ${String(error)}`];
     }
   }
+}
+
+/** Puts an object, and removes what killed processes have left of it. */
+async function putAgain(
+  target: WritableStore,
+  key: string,
+  source: PutSource,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { folder, name } = splitKey(key);
+  await target.removeLeftovers?.(folder, { names: new Set([name]), signal });
+  await target.put(key, source, { signal });
 }
 
 /** True for a container that needs credentials: the writer of references may not have them. */
