@@ -115,16 +115,16 @@ export function snippet(text: string): HTMLElement {
   return h("div", { class: "snippet" }, h("pre", { tabindex: 0 }, text), copy);
 }
 
-/** Copies a text, and confirms it on the button. */
-export async function copyText(text: string, button: HTMLElement): Promise<void> {
-  const label = button.textContent;
+/** Copies a text once it is there, and confirms it on the button. */
+export async function copyText(text: string | Promise<string>, button: HTMLElement): Promise<void> {
+  button.dataset["label"] ??= button.textContent ?? "";
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(await text);
     button.textContent = "Copied";
   } catch {
-    button.textContent = "Not allowed";
+    button.textContent = "Not copied";
   }
   setTimeout(() => {
-    button.textContent = label;
+    button.textContent = button.dataset["label"] ?? "";
   }, 1500);
 }

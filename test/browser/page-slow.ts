@@ -8,6 +8,8 @@ declare global {
   interface Window {
     /** Delivers the answer that {@link holdFirst} holds; undefined until it is there. */
     release?: () => void;
+    /** What ends the confirmations of copies. */
+    ends?: (() => void)[];
   }
 }
 
@@ -151,6 +153,33 @@ async function checkPicture(browser: Browser, url: string, outcome: Outcome): Pr
   await page.close();
 }
 
+/** A copy that is left before its values are there is no error; a button that is clicked again while it confirms keeps its name. */
+async function checkCopied(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await holdFirst(page, "rows", 1);
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.goto(`${url}#archive=cube&view=values`);
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  await page.click("button:text-is('Copy as CSV')");
+  await page.click('[data-view="chunks"]');
+  await page.waitForSelector("[data-checked]", PATIENCE);
+  await page.click('[data-view="values"]');
+  await page.evaluate(() => {
+    window.ends = [];
+    window.setTimeout = ((end: () => void) => window.ends?.push(end)) as typeof setTimeout;
+  });
+  for (const clicks of [1, 2]) {
+    await page.click(".group button");
+    await page.waitForFunction((count) => window.ends?.length === count, clicks, PATIENCE);
+  }
+  await page.evaluate(() => {
+    for (const end of window.ends ?? []) end();
+  });
+  outcome.expect("the button's name", await page.textContent(".group button"), "Copy as CSV");
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
 /** All of it. */
 export async function checkSlow(
   browser: Browser,
@@ -163,4 +192,5 @@ export async function checkSlow(
   await checkChosenChunk(browser, url, outcome);
   await checkChosenPlane(browser, url, outcome);
   await checkPicture(browser, url, outcome);
+  await checkCopied(browser, url, outcome);
 }

@@ -1,6 +1,6 @@
 /** The view of values: rows as a table of any length, or one plane of an array at a time. */
 import { copyText, h } from "../dom.ts";
-import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
+import type { ColumnFacts, RowCells, RowsRequest } from "../engine/protocol.ts";
 import { formatCount, withoutServer } from "../text.ts";
 import { type ShownColumn, VirtualTable } from "../virtual-table.ts";
 import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view.ts";
@@ -170,11 +170,11 @@ class ValuesView {
     const { engine, signal } = this.#shown;
     const [first, end] = this.#table.chosen;
     const last = Math.min(end, first + MOST_COPIED);
-    const cells = await engine.rows({ ...this.#request(first, last), as }, { signal });
     const names = this.#heads().map(({ title }) => title);
-    const lists = cells.columns.map(({ texts }) => texts);
     const write = as === "csv" ? csvOf : jsonOf;
-    await copyText(write(names, lists, last - first), button);
+    const cells = engine.rows({ ...this.#request(first, last), as }, { signal });
+    const text = cells.then((found) => write(names, found));
+    await copyText(text, button);
   }
 
   #hints(): HTMLElement[] {
@@ -220,19 +220,19 @@ function isNumber({ dtype }: ColumnFacts): boolean {
   return ["int", "uint", "float", "complex"].includes(dtype.kind);
 }
 
-function csvOf(names: readonly string[], columns: readonly (readonly string[])[], rows: number): string {
+function csvOf(names: readonly string[], { columns, first, end }: RowCells): string {
   const quote = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const lines = Array.from({ length: rows }, (_, row) =>
-    columns.map((texts) => quote(texts[row] ?? "")).join(","),
+  const lines = Array.from({ length: end - first }, (_, row) =>
+    columns.map(({ texts }) => quote(texts[row] ?? "")).join(","),
   );
   return `${[names.map(quote).join(","), ...lines].join("\n")}\n`;
 }
 
-function jsonOf(names: readonly string[], columns: readonly (readonly string[])[], rows: number): string {
-  const lines = Array.from({ length: rows }, (_, row) =>
+function jsonOf(names: readonly string[], { columns, first, end }: RowCells): string {
+  const lines = Array.from({ length: end - first }, (_, row) =>
     columns.length === 1
-      ? (columns[0]?.[row] ?? "null")
-      : `{${columns.map((texts, c) => `${JSON.stringify(names[c] ?? "")}:${texts[row] ?? "null"}`).join(",")}}`,
+      ? (columns[0]?.texts[row] ?? "null")
+      : `{${columns.map(({ texts }, c) => `${JSON.stringify(names[c] ?? "")}:${texts[row] ?? "null"}`).join(",")}}`,
   );
   return `[\n${lines.join(",\n")}\n]\n`;
 }
