@@ -18,7 +18,13 @@ import type { Committed } from "../write/array/root.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, type ViewPlace, viewRowsOf } from "./column-shards.ts";
-import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
+import {
+  admitForms,
+  LiveDocuments,
+  refuseSnappy,
+  removeOldNodes,
+  removeUnlikeDocuments,
+} from "./documents.ts";
 import {
   followMove,
   groupByShard,
@@ -140,6 +146,7 @@ export class LiveView implements ArrayMirror {
   }
 
   async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
+    refuseSnappy(this.#writer.root, settings, this.#writer.settings);
     const published = this.#documents.forms;
     const { forms: old } = this.#state;
     const admitted = await admitForms(this.#writer.root, settings, { published, old, isFree });

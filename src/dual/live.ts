@@ -25,6 +25,7 @@ import {
   LiveDocuments,
   memberOf,
   readDocumentAt,
+  refuseSnappy,
 } from "./documents.ts";
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
 import { range } from "./published-view.ts";
@@ -65,12 +66,14 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
   return {
     check: async (place, settings) => {
       checkPolicy(options.publish);
+      refuseSnappy(place, settings);
       new LiveDocuments(place, settings, layOutColumns(place.path, settings));
       await assertNodeFree(place.store, place.path);
     },
     open,
     checkChange: async (place, { before, wanted, isFree }) => {
       const { store, path } = place;
+      refuseSnappy(place, wanted, before);
       const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
       const old = (await readLiveState(store, path))?.forms ?? [];
       await admitForms(place, wanted, { published, old, isFree });

@@ -32,6 +32,24 @@ test.each([
   expect(chunkBytes(root)).toBe(bytes);
 });
 
+test("no Zarr array gets chunks with snappy, which zarr-python cannot decode", async () => {
+  const folder = temporaryFolder();
+  const snappy = { dtype: "<f8", compressor: { cname: "snappy" }, data: Float64Array.of(1, 2, 3) } as const;
+  const refusal = { code: "UNSUPPORTED", details: { field: "cname", path: join(folder, "array") } };
+  await expect(create(join(folder, "array"), { ...snappy, zarr: true })).rejects.toMatchObject(refusal);
+  expect(fs.existsSync(join(folder, "array"))).toBe(false);
+  await (await create(join(folder, "array"), snappy)).close();
+  const live = await runCli(["link", join(folder, "array"), "--live"]);
+  expect([live.code, live.err]).toEqual([1, expect.stringContaining("superchunk compact PATH --codec lz4")]);
+  expect((await runCli(["compact", join(folder, "array"), "--codec", "lz4"])).code).toBe(0);
+  expect((await runCli(["link", join(folder, "array"), "--live"])).code).toBe(0);
+  for (const more of [["--dry-run"], []])
+    expect(await runCli(["compact", join(folder, "array"), "--codec", "snappy", ...more])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("zarr-python cannot decode") as string,
+    });
+});
+
 test("columns are cut by their own bytes, and only arrays of superchunks by those of a change", async () => {
   const folder = temporaryFolder();
   const dtype = Array.from({ length: 16 }, (_, i) => [`c${i}`, "<f8"] as const).map((field) => [...field]);
