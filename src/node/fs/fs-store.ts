@@ -81,7 +81,9 @@ export class FileStore extends FolderReader implements WritableStore {
 
   async claim<T>(key: string, work: () => Promise<T>, options?: LockOptions): Promise<T> {
     const { folder, name } = splitKey(key);
-    const parent = await this.folders.make(folder, true); // later puts find it, and sync only what is in it
+    // Later puts find it, and sync only what is in it.
+    const make = (): Promise<string> => this.folders.make(folder, true);
+    const parent = await this.explain(folder, "creating the folder", true, make);
     return withLock(joinPath(parent, temporaryName(name, CLAIM)), this.describe(key), work, options);
   }
 

@@ -109,6 +109,12 @@ describe("the file store", () => {
       await expect(store.put(`${longest}y`, one)).rejects.toMatchObject({ code: "LIMIT" });
     }));
 
+  it.runIf(process.platform === "linux")("says READ_ONLY where the system allows no folder", async () => {
+    const store = new FileStore("/sys/superchunk-test");
+    const refused = { code: "READ_ONLY", details: { path: "/sys/superchunk-test" } };
+    await expect(store.claim("x", async () => undefined)).rejects.toMatchObject(refused);
+  });
+
   it.skipIf(isRoot || process.platform === "win32")("says READ_ONLY if it may not write", () =>
     withStore(async (store, root) => {
       await store.put("d/x", one);
