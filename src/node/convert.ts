@@ -1,4 +1,5 @@
 /** `convert`, `planConversion` and `repairArray` for paths and addresses. */
+import { existsSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Archive } from "../archive/kinds/types.ts";
@@ -75,7 +76,7 @@ export async function convert(
       const openPlace = options.openPlace ?? placeOpener(options);
       const settings = { ...options, encoder, openPlace };
       const folder = target.store.describe(target.path);
-      const isNew = !isBucketAddress(to) && statIfThere(folder) === undefined;
+      const isNew = !isBucketAddress(to) && !existsSync(folder);
       const join = async (node?: string): Promise<readonly string[]> =>
         (await (node === undefined ? above : await membershipOf(to, options, node))?.join()) ?? [];
       return convertIn(source, placed, settings, helpers, join).finally(async () => {

@@ -42,6 +42,7 @@ const refused: readonly (readonly [
 ])[] = [
   [["a"], "x.zarr", { to: "xls" }, "BAD_ARGUMENT", "one of zarr"],
   [["a"], "x.zarr", { chunksPerShard: 2 ** 40 }, "LIMIT", "a shard holds at most"],
+  [["a"], `${"x".repeat(256)}.zarr`, {}, "LIMIT", "the path is longer than the file system allows"],
   [["a"], "x.zarr", { shardSize: 0 }, "BAD_ARGUMENT", "a positive integer"],
   [["t"], "x.zarr", { columns: "x" }, "BAD_ARGUMENT", "expected a list of names"],
   [["t"], "x.zarr", { columns: ["y"] }, "NOT_FOUND", 'no column "y"; expected one of x'],
