@@ -312,6 +312,10 @@ def parse_field(field):
     return (str(name), parse_dtype(kind), *[tuple(one) if isinstance(one, list) else one for one in shape])
 
 
+def is_raw(dtype):
+    return dtype.base.kind == "V" and dtype.base.names is None
+
+
 def is_nested(dtype_text):
     return isinstance(dtype_text, list) or (isinstance(dtype_text, str) and dtype_text.lstrip()[:1] in "[{(")
 
@@ -482,7 +486,13 @@ def open_superchunks(path, sizes, storage):
 
     def fields_of(folder, struct, outer, attrs):
         columns = {}
-        for place, name in enumerate(struct.names):
+        # numpy names unnamed fields by their position; raw bytes among them are padding, which has no folder [FD.4-04]
+        names = [
+            name
+            for place, name in enumerate(struct.names)
+            if name != f"f{place}" or not is_raw(struct[name]) or os.path.isdir(part(folder, name))
+        ]
+        for place, name in enumerate(names):
             item, own = struct.fields[name][0], part(folder, name)
             full = (*outer, *item.shape)
             if not declared and item.base.names and not os.path.exists(os.path.join(own, "__1__.bin")):

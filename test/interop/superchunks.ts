@@ -109,6 +109,25 @@ const HISTORIES: readonly History[] = [
     },
   },
   {
+    name: "columns with padding between them",
+    options: {
+      dtype: [
+        ["id", "<i2"],
+        ["", "|V2"],
+        ["value", "<f4"],
+        ["", "|V8"],
+      ],
+      chunkLength: 50,
+      superchunkLength: 4,
+    },
+    async play(array) {
+      await array.append(Array.from({ length: 333 }, (_, i) => [i, i / 2]));
+      await array.flush();
+      await array.set([{ start: 0, stop: 300, step: 11 }], [[7, 1]]);
+      await array.flush();
+    },
+  },
+  {
     name: "reserve",
     options: { ...PLAIN, reserve: "30%" },
     play: (array) => append(array, 1123),
