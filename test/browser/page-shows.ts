@@ -389,6 +389,22 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
   await page.reload();
   await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
+  await page.goto(`${url}#archive=daily.bcolz&view=plot`);
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  const chosen = (): Promise<string[]> =>
+    page.$$eval(".bar option:checked, .bar :checked:not(option)", (all) =>
+      all.map((each) => each.closest("option, label")?.textContent ?? ""),
+    );
+  outcome.expect("what is plotted", await chosen(), ["day", "3", "candles"]);
+  await page.selectOption("label:has-text('Against') select", { label: "rows" });
+  await page.uncheck("label:has-text('candles') input");
+  outcome.expect("a line in place of candles", await chosen(), ["rows", "3", "close"]);
+  await page.check("label:text-is('candles') input");
+  await page.check("label:text-is('high') input");
+  outcome.expect("a line that is chosen in place of candles", await chosen(), ["rows", "3", "high"]);
+  await page.reload();
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  outcome.expect("the same after a reload", await chosen(), ["rows", "3", "high"]);
   await page.goto(`${url}#archive=matrix&view=picture`);
   await page.waitForSelector("[data-drawn]", PATIENCE);
   // Chromium reloads the page only if more than the fragment changes, so this visit starts at the address.

@@ -10,6 +10,10 @@ import { canPlot, leftOut, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
+/** What a candle takes of each. */
+const PARTS = ["first", "max", "min", "last"] as const;
+/** Stands for row numbers in place of a column to plot against. */
+const ROWS = "#";
 export function view(shown: Shown): HTMLElement {
   return new PlotView(shown).element;
 }
@@ -47,7 +51,7 @@ class PlotView {
     const usual = names.find((name) => !isAxis(this.#columns, name)) ?? names.at(0) ?? "";
     this.#chosen = kept.length > 0 ? kept : [one?.name ?? (hasCandles ? "close" : usual)];
     this.#x =
-      more["x"] ?? names.find((name) => isAxis(this.#columns, name) && !this.#chosen.includes(name)) ?? "";
+      more["x"] ?? names.find((name) => isAxis(this.#columns, name) && !this.#chosen.includes(name)) ?? ROWS;
     this.#assets = assetChoice(node, this.#rows, (first, end) => this.#show(first, end));
     this.#usual = this.#assets?.usual ?? [0, this.#rows];
     const [from, to] = [Number(more["first"] ?? Number.NaN), Number(more["end"] ?? Number.NaN)];
@@ -78,36 +82,31 @@ class PlotView {
     const { node, now } = this.#shown;
     const assets = this.#assets?.select;
     const axes = names.map((name) => [name, name === "" ? "values" : name] as const);
-    const against = select([["", "rows"], ...axes], this.#x, (x) => {
+    const against = select([[ROWS, "rows"], ...axes], this.#x, (x) => {
       this.#x = x;
       now.keep({ x });
       void this.#read();
     });
-    const boxes = names.map((name) => {
-      const box = h("input", {
-        type: "checkbox",
-        checked: !this.#isCandles && this.#chosen.includes(name),
-        onchange: () => {
-          this.#chosen = names.filter((each) => (each === name ? box.checked : this.#chosen.includes(each)));
-          this.#isCandles = false;
-          if (candles !== undefined) candles.checked = false;
-          now.keep({ columns: this.#chosen.join(",") });
-          void this.#read();
-        },
-      });
-      return h("label", {}, box, name);
-    });
-    const candles = hasCandles
-      ? h("input", {
-          type: "checkbox",
-          checked: this.#isCandles,
-          onchange: () => {
-            this.#isCandles = candles?.checked === true;
-            now.keep(this.#isCandles ? { style: "", columns: "" } : { style: "lines" });
-            void this.#read();
-          },
-        })
-      : undefined;
+    const box = (onchange: () => void): HTMLInputElement => h("input", { type: "checkbox", onchange });
+    const boxes: HTMLInputElement[] = names.map(() =>
+      box(() => {
+        this.#chosen = names.filter((_, i) => boxes[i]?.checked);
+        choose(false, { columns: this.#chosen.join(",") });
+      }),
+    );
+    const candles = box(() =>
+      choose(candles.checked, candles.checked ? { style: "", columns: "" } : { style: "lines" }),
+    );
+    const choose = (isCandles: boolean, more?: Readonly<Record<string, string>>): void => {
+      this.#isCandles = isCandles;
+      candles.checked = isCandles;
+      for (const [i, each] of boxes.entries())
+        each.checked = !isCandles && this.#chosen.includes(names[i] ?? "");
+      if (more === undefined) return;
+      now.keep(more);
+      void this.#read();
+    };
+    choose(this.#isCandles);
     const move = (label: string, text: string, work: () => void): HTMLElement =>
       h("button", { "aria-label": label, title: label, onclick: work }, text);
     return h(
@@ -115,8 +114,14 @@ class PlotView {
       { class: "bar" },
       ...(node.columns.length > 1 ? [h("label", {}, "Against", against)] : []),
       assets !== undefined && h("label", {}, "Asset", assets),
-      candles !== undefined && h("label", {}, candles, "candles"),
-      names.length > 1 && h("fieldset", {}, h("legend", { class: "hidden" }, "Columns"), ...boxes),
+      hasCandles && h("label", {}, candles, "candles"),
+      names.length > 1 &&
+        h(
+          "fieldset",
+          {},
+          h("legend", { class: "hidden" }, "Columns"),
+          ...boxes.map((each, i) => h("label", {}, each, names[i])),
+        ),
       h("span", { class: "grow" }),
       h(
         "span",
@@ -156,7 +161,7 @@ class PlotView {
   }
 
   async #read(): Promise<void> {
-    this.#reading.abort(new DOMException("another plot", "AbortError"));
+    this.#reading.abort();
     this.#reading = new AbortController();
     const { signal } = this.#reading;
     const { background, node } = this.#shown;
@@ -175,7 +180,7 @@ class PlotView {
       this.#tell(data);
     };
     this.#note.textContent = "Reading…";
-    const x = this.#x === "" || columns.includes(this.#x) ? undefined : this.#x;
+    const x = this.#x === ROWS || columns.includes(this.#x) ? undefined : this.#x;
     try {
       take(
         await background.plot(
@@ -404,14 +409,8 @@ function isAxis(columns: readonly ColumnFacts[], name: string): boolean {
 function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.AlignedData {
   const gaps = (values: Float64Array): (number | null)[] =>
     Array.from(values, (value) => (Number.isNaN(value) ? null : value));
-  const one: Readonly<Record<string, "first" | "max" | "min" | "last">> = {
-    open: "first",
-    high: "max",
-    low: "min",
-    close: "last",
-  };
-  const lines = series.flatMap((each) => {
-    if (isCandles) return [gaps(each[one[each.name] ?? "last"])];
+  const lines = series.flatMap((each, i) => {
+    if (isCandles) return [gaps(each[PARTS[i] ?? "last"])];
     return isExact ? [gaps(each.first)] : [gaps(each.min), gaps(each.max)];
   });
   return [Array.from(x), ...lines];
