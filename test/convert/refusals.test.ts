@@ -1,5 +1,13 @@
 /** Conversions that cannot be made: the error says why, and what to do instead; nothing is written. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -30,6 +38,8 @@ beforeAll(async () => {
   await (await create(at("empty.zarr/x"), { format: "zarr", dtype: "<i4", shape: [3, 0] })).close();
   const table = await create(at("t"), { format: "bcolz", dtype: [["x", "<i4"]], shape: [3] });
   await table.close();
+  const fortran = join(corpusFolder, "bloscpack-3", "array-f4-3d-fortran.blp");
+  for (const name of ["f1.blp", "f2.blp"]) copyFileSync(fortran, at(name));
   await compressBytes(new Uint8Array(10), new FileStore(folder), "raw.blp");
 });
 
@@ -48,6 +58,13 @@ const refused: readonly (readonly [
   [["t"], "x.zarr", { columns: ["y"] }, "NOT_FOUND", 'no column "y"; expected one of x'],
   [["a", "more/a"], "x.npy", { to: "npy", concat: true }, "BAD_ARGUMENT", "archives are joined in Zarr only"],
   [["a", "more/a"], "x.zarr", {}, "BAD_ARGUMENT", "under which both would be in the result"],
+  [
+    ["f1.blp", "f2.blp"],
+    "x.zarr",
+    { concat: true },
+    "UNSUPPORTED",
+    "in Fortran order, not row by row, so it",
+  ],
   [["raw.blp", "a"], "x.zarr", { concat: true }, "UNSUPPORTED", "plain bytes without a data type"],
   [["raw.blp"], "x.npy", { to: "npy", dtype: "<f8" }, "BAD_ARGUMENT", "are not the 10 bytes of the archive"],
   [

@@ -108,7 +108,9 @@ function assertAlike({ source: first, document: wanted }: ArrayJob, other: Array
   if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1))
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its values are not stored row by row, so it cannot be joined along the first dimension",
+      part.shape.length === 0
+        ? "it is one value without dimensions, so it cannot be joined; convert it by itself"
+        : "its values are in Fortran order, not row by row, so it cannot be joined along the first dimension; convert it by itself",
       { path, field: "concat" },
     );
   if (part.archive.kind === "bytes")

@@ -389,7 +389,7 @@ function isSnappy({ v3 }: Stage): boolean {
 function notCopied({ store, path }: ZarrArray, reason: string, details: object): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the chunks cannot be copied as they are, and recoding is not allowed: ${reason}`,
+    `the chunks cannot be copied as they are, and recoding is not allowed: ${reason}; "superchunk convert" without --no-recode recodes them`,
     { path: store.describe(path), ...details },
   );
 }

@@ -141,7 +141,7 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   if (job.source.shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed)))
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its chunks are not cut along the first dimension, so it cannot be joined",
+      "its chunks are not cut along the first dimension, so it cannot be joined; write references to it alone",
       { path, field: "concat" },
     );
   for (const member of ["data_type", "fill_value", "codecs"]) {
