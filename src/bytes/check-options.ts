@@ -3,7 +3,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 
 /** Options that are true or false, numbers of 0 or more, numbers of chunks, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
-  "breakLock concat digests directMemory discard dryRun immutable keep looksAtAll measureText overwrite portable readOnly recode resume skipFailed skipUnreadable verify verifyOnly writeEmptyChunks zarr",
+  "breakLock concat digests directMemory discard dryRun grow immutable inPlace keep looksAtAll measureText overwrite portable readOnly recode resume skipFailed skipUnreadable verify verifyOnly writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
 const INDEXES = /* @__PURE__ */ words("end first");

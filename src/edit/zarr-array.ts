@@ -14,12 +14,13 @@ import { type Extent, resolveSelection, type Selected, type Selection } from "..
 import {
   type AttributeChanges,
   type ChangeCost,
+  checkChange,
   type DeletePlan,
   givenShape,
   type WriterLock,
   withAttributes,
 } from "../write/editable.ts";
-import type { ChunkSettings } from "../write/layout/settings.ts";
+import { type ChunkSettings, checkChunkSettings } from "../write/layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../write/queued-editor.ts";
 import { collectItems } from "../write/rows/edits.ts";
 import { itemsOf, readRows } from "../write/rows/rows.ts";
@@ -158,11 +159,12 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   /** Sets the selected values. Durable on resolve; with the strategies `append` and `fixed`, after `flush`. */
-  override set(
+  override async set(
     selection: Selection | null,
     values: unknown,
     options: LongOptions & SetOptions = {},
   ): Promise<void> {
+    checkChange(options, " chunkOrder encoder maxUnused shardWriter strategy writeEmptyChunks");
     return this.#run("set", async () => {
       await this.#commitRows(options);
       const { dtype, shape } = this.#array;
@@ -173,7 +175,8 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   /** Changes the shape. Values cut off never reappear; new items have the fill value. */
-  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+  override async resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.#run("resize", async () => {
       this.#assertGrid();
       await this.#commitRows(options);
@@ -209,6 +212,7 @@ export class ZarrEdit extends QueuedEditor {
 
   /** Cuts off rows at the end. Throws `UNSUPPORTED` for other rows. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    checkChange(options);
     const { rowsDeleted } = await this.planDelete(start, end);
     if (rowsDeleted > 0) await this.resize(start, options);
     return 0;
@@ -230,8 +234,11 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   /** Rewrites every shard without its unused bytes. Throws `BAD_ARGUMENT` if there are no shards, and `UNSUPPORTED` for other settings. */
-  override compact(changes: ChunkSettings = {}, { signal, onProgress }: LongOptions = {}): Promise<void> {
-    if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
+  override async compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
+    const { signal, onProgress } = options;
+    if (Object.values(checkChunkSettings(changes)).some((value) => value !== undefined))
+      return this.refuse("compact");
     return this.#run("compact", async () => {
       await this.#commitRows({ signal });
       const positions: (readonly number[])[] = [];

@@ -6,7 +6,7 @@ import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import { removeTree } from "../store/tree.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
-import { type AttributeChanges, type Editable, withAttributes } from "../write/editable.ts";
+import { type AttributeChanges, checkChange, type Editable, withAttributes } from "../write/editable.ts";
 import { QueuedEditor } from "../write/queued-editor.ts";
 import { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
@@ -110,7 +110,9 @@ export class ZarrGroupEdit extends QueuedEditor {
    * Removes a node and everything below it: first its document, which hides it from readers, then its chunks.
    * @throws NOT_FOUND; CONFLICT for an archive that is also a Zarr array
    */
-  override erase(name: string, { signal }: LongOptions = {}): Promise<void> {
+  override async erase(name: string, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
+    const { signal } = options;
     return this.#run(async () => {
       const path = this.#below(name);
       await readDocument(this.store, path, { signal });

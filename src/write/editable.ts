@@ -394,6 +394,12 @@ export abstract class Editable implements AsyncDisposable {
   }
 }
 
+/** Refuses options of a change that it does not have (`more` names those that only this one has), and a change that is aborted already. */
+export function checkChange(options: LongOptions, more = ""): void {
+  checkOptions(options, `onProgress signal${more}`);
+  options.signal?.throwIfAborted();
+}
+
 /** Refuses a column to add that has other members, or a name that is not one part of a path. Throws `BAD_ARGUMENT`. */
 export function checkColumn(column: NewColumn): void {
   if (typeof column !== "object") throw badArgument("the column", column, "an object with name and dtype");

@@ -319,3 +319,32 @@ test("reading and listing chunks refuse unknown options and values of another ty
       await refused(field, () => all(array.listChunks(options as object)));
   }
 });
+
+test("every change refuses unknown options and values of another type, and one that is aborted already, in every format", async () => {
+  const reason = new Error("enough");
+  for (const format of ["blz", "bcolz", "bloscpack", "zarr"] as const) {
+    await using array = await create(`${temporaryFolder()}/array`, { format, dtype: "<f8", data: [1, 2, 3] });
+    const changes: readonly ((options: object) => Promise<unknown>)[] = [
+      (options) => array.append([4], options),
+      (options) => array.set([0], 9, options),
+      (options) => array.resize(2, options),
+      (options) => array.deleteRows(2, 3, options),
+      ...(format === "bcolz" ? [] : [(options: object) => array.compact({}, options)]),
+    ];
+    for (const change of changes) {
+      for (const [options, field] of [
+        [{ sginal: 1 }, "sginal"],
+        [{ signal: 1 }, "signal"],
+        [{ onProgress: true }, "onProgress"],
+        [null, "options"],
+        [new AbortController().signal, "options"],
+      ] as [object, string][])
+        await expect(change(options)).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field } });
+      await expect(change({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    }
+    await expect(array.compact({ codec: "zstd" } as object)).rejects.toMatchObject({
+      code: format === "bcolz" ? "UNSUPPORTED" : "BAD_ARGUMENT",
+    });
+    expect((await array.get()).data).toEqual(Float64Array.of(1, 2, 3));
+  }
+});

@@ -19,6 +19,7 @@ import {
   type ChangeCost,
   type CompactPlan,
   changeMembers,
+  checkChange,
   givenShape,
   type MoveChoice,
   type Moved,
@@ -149,7 +150,8 @@ export class WritableArray extends QueuedEditor {
    * Changes the number of rows, or the shape: then all chunks are rewritten. Durable when resolved. An abort changes nothing.
    * @throws UNSUPPORTED for another row shape of an array that keeps itself a Zarr array
    */
-  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+  override async resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.#change(async (writer) => {
       const [rows = 0, ...rowShape] = givenShape(given, this.shape);
       if (rowShape.join() !== writer.settings.rowShape.join()) await this.#reshape(rowShape, options);
@@ -189,6 +191,7 @@ export class WritableArray extends QueuedEditor {
    * @throws BAD_ARGUMENT for rows that do not exist
    */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    checkChange(options);
     let moved = 0;
     await this.#change(async (writer) => {
       const { rowsDeleted, rowsRewritten } = await this.planDelete(start, end);
@@ -204,7 +207,8 @@ export class WritableArray extends QueuedEditor {
    * Sets the selected values: one for each, or one for all. Changes are collected, and count once `flush` has returned; waiting
    * rows are committed first. Throws `BAD_ARGUMENT`.
    */
-  override set(selection: Selection | null, values: unknown): Promise<void> {
+  override async set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.line.run(async () => {
       if (this.#setter === undefined) {
         await this.commit();
@@ -266,7 +270,8 @@ export class WritableArray extends QueuedEditor {
    * Restores the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
    * reserve. With other settings, all chunks are encoded again. Durable when resolved.
    */
-  override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
+  override async compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.onCommit({}, () => compactAll(this.#writer, checkChunkSettings(changes), options));
   }
 
@@ -282,7 +287,12 @@ export class WritableArray extends QueuedEditor {
     return this.onCommit({}, () => changePlaces(this.#writer, changes, this.#places));
   }
 
-  override moveSuperchunks(to: string, choice: MoveChoice = {}, options: LongOptions = {}): Promise<Moved> {
+  override async moveSuperchunks(
+    to: string,
+    choice: MoveChoice = {},
+    options: LongOptions = {},
+  ): Promise<Moved> {
+    checkChange(options);
     return this.onCommit({}, () => moveSuperchunks(this.#writer, choice, to, options));
   }
 

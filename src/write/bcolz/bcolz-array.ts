@@ -29,6 +29,7 @@ import {
   type AttributeChanges,
   type ChangeCost,
   changeMembers,
+  checkChange,
   checkColumn,
   type EditorOptions,
   givenShape,
@@ -153,7 +154,8 @@ export class BcolzArray extends QueuedEditor {
   }
 
   /** Sets the selected values. The changes wait until there are many or `flush` is called. Throws `BAD_ARGUMENT`. */
-  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+  override async set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.line.run(async () => {
       await this.#commitRows(options);
       const shape = this.shape;
@@ -176,7 +178,8 @@ export class BcolzArray extends QueuedEditor {
   /**
    * Changes the number of rows, or a carray's shape: then all chunks are rewritten, and bcolz sees no rows until that is complete.
    */
-  override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
+  override async resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.onCommit(options, async () => {
       const [rows = 0, ...rowShape] = givenShape(shape, this.shape);
       if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
@@ -194,6 +197,7 @@ export class BcolzArray extends QueuedEditor {
 
   /** If it is interrupted, the next writer finishes it; meanwhile the array has `start` rows. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    checkChange(options);
     return this.onCommit(options, async () => {
       const plan = await this.planDelete(start, end);
       if (plan.rowsDeleted === 0) return 0;

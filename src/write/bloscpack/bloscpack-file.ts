@@ -17,12 +17,13 @@ import {
   type AttributeChanges,
   type ChangeCost,
   changesOf,
+  checkChange,
   type EditorOptions,
   givenShape,
   withAttributes,
 } from "../editable.ts";
 import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
-import type { ChunkSettings } from "../layout/settings.ts";
+import { type ChunkSettings, checkChunkSettings } from "../layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf, WaitingEdits } from "../rows/edits.ts";
 import { itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
@@ -69,6 +70,9 @@ export function partError(root: string, path: string): SuperchunkError {
   const summary = `the file holds chunks of the array ${root}, and is not changed alone; change the array`;
   return new SuperchunkError("UNSUPPORTED", summary, { path });
 }
+
+const APPEND_OPTIONS =
+  " array chunkSize clevel cname encoder grow inPlace maxAppChunks metadata metadataOptions shuffle typesize";
 
 export class BloscpackFile extends QueuedEditor {
   readonly kind: "array" | "bytes";
@@ -147,7 +151,8 @@ export class BloscpackFile extends QueuedEditor {
    * @throws LIMIT if the offsets table is full (`grow` enlarges it); BAD_ARGUMENT if bytes end inside a row; CONFLICT if another writer was
    * faster
    */
-  appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+  async appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+    checkChange(options, APPEND_OPTIONS);
     return this.onCommit(options, async () => {
       const { encoder } = this.#options;
       const result = await appendToBloscpack(this.store, this.path, source, { encoder, ...options });
@@ -157,7 +162,8 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /** Returns what {@link appendBytes} of that many bytes would do; writes nothing. Throws the same. */
-  planAppend(bytes: number, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+  async planAppend(bytes: number, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+    checkChange(options, APPEND_OPTIONS);
     return forecastAppend(this.store, this.path, bytes, options);
   }
 
@@ -167,7 +173,8 @@ export class BloscpackFile extends QueuedEditor {
    * @throws BAD_ARGUMENT for an unknown chunk, or another number of bytes; UNSUPPORTED for a store or a file that lacks what this needs;
    * CONFLICT if the file has other names
    */
-  setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
+  async setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
+    checkChange(options, " cparams");
     return this.onCommit(options, async () => {
       const result = await setChunk(this.store, this.path, index, bytes, options);
       await this.#read();
@@ -176,8 +183,10 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /** Rewrites the file as version 3, with chunks in order and without gaps. Throws `UNSUPPORTED` for other settings. */
-  override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
-    if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
+  override async compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
+    if (Object.values(checkChunkSettings(changes)).some((value) => value !== undefined))
+      return this.refuse("compact");
     return this.onCommit(options, async () => {
       await compactFile(this.store, this.path, options);
       await this.#read();
@@ -185,7 +194,8 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /** Sets the selected values by rewriting the file. Chunks without selected values are copied as stored. */
-  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+  override async set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.onCommit(options, async () => {
       growableArray(this.#state); // refuses Fortran order
       const extents = resolveSelection(selection, this.#shape);
@@ -201,7 +211,8 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /** Changes the shape: removes values, or adds zeros. A new row shape rewrites all rows. */
-  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+  override async resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    checkChange(options);
     return this.onCommit(options, async () => {
       const shape = givenShape(given, this.#shape);
       const [rows = 0, ...rowShape] = shape;
@@ -235,7 +246,8 @@ export class BloscpackFile extends QueuedEditor {
     return { chunksRewritten: chunks.size, nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0) };
   }
 
-  override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+  override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    checkChange(options);
     return this.onCommit(options, async () => {
       const plan = await this.planDelete(start, end);
       if (plan.rowsDeleted > 0) await this.#moveRows(start, end, options);

@@ -2,6 +2,7 @@
 
 import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
@@ -40,9 +41,8 @@ export interface ChunkSettings {
 
 /** Throws `BAD_ARGUMENT` for other names, and for lengths that are not whole numbers. Returns the settings. */
 export function checkChunkSettings(settings: ChunkSettings): ChunkSettings {
-  const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
-  for (const [name, value] of Object.entries(others))
-    throw badArgument(name, value, "compressor, chunkLength, expectedLength, superchunkLength or checksum");
+  checkOptions(settings, "checksum chunkLength compressor expectedLength superchunkLength");
+  const { compressor, chunkLength, expectedLength, superchunkLength } = settings;
   const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
   if (compressor === null || typeof compressor === "string" || Object.keys(unknown).length > 0)
     throw badArgument("compressor", JSON.stringify(compressor), "an object with cname, clevel or shuffle");
