@@ -30,6 +30,8 @@ export interface TypedVirtualizeFlags
 /** The same with a form: the typed one, or the one that the destination's name implies. */
 interface VirtualizeFlags extends TypedVirtualizeFlags {
   readonly to: ReferenceForm;
+  /** Its names are among the sources. */
+  readonly filesFrom?: string;
 }
 
 /**
@@ -78,7 +80,7 @@ async function writeForm(
   let entries: readonly FoundEntry[] = [];
   const failures: FailedArchive[] = [];
   let status: "referenced" | "left out" = "left out";
-  const { grid, column, zarrFormat, json: _, report: file, ...options } = flags;
+  const { grid, column, zarrFormat, json: _, filesFrom: _names, report: file, ...options } = flags;
   try {
     const result = await virtualize(sources, destination, {
       ...options,

@@ -3,15 +3,18 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 
 /** Options that are true or false, numbers of 0 or more, numbers of chunks, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
-  "breakLock concat digests directMemory discard dryRun grow immutable inPlace keep looksAtAll measureText overwrite portable readOnly recode resume skipFailed skipUnreadable verify verifyOnly writeEmptyChunks zarr",
+  "breakLock concat digests directMemory discard dryRun grow guard immutable inPlace keep live looksAtAll measureText oneFile overwrite portable readOnly recode rectilinear resume retryFailed shards skipFailed skipUnreadable update verify verifyOnly withoutFailed writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
 const INDEXES = /* @__PURE__ */ words("end first");
 const LISTS = /* @__PURE__ */ words("add allow places");
 
-/** The options of opening an archive, and of what is read of one. */
-export const READING = {
+/** The options of opening, of what is read of an archive, and of other calls that check them late. */
+export const LATE = {
   open: "columns damaged decoder onDamage openPlace signal verify",
+  openAny:
+    "allow authorize cachedEntries column columns concurrency containers credentials customCodecs damaged decoder dtype encoder immutable maxGap measureText onDamage openContainer openPlace shardWriter signal verify",
+  link: "breakLock dimensionNames dtype kind live onProgress shape signal",
   openColumns: "signal",
   refresh: "signal",
   arrays: "skipUnreadable",

@@ -2,11 +2,13 @@
  * Converts a typed location to a store and a key: paths, `file:`, `http(s):`, `s3:`, `gs:` and `az:` URLs. Also finds the Zarr hierarchy
  * that a location is in.
  */
+
 import { existsSync, statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, parse, relative, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { HELD_ENDS } from "../format/naming.ts";
 import type { StoredPlace } from "../places/declared.ts";
@@ -414,6 +416,7 @@ export async function consolidate(
   location: string,
   options: ConsolidateOptions = {},
 ): Promise<Consolidation> {
+  checkOptions(options, "dryRun signal");
   const { store, path } = locateTarget(location);
   const lock = isBucketAddress(location) ? undefined : join(resolve(location), LOCK);
   return closing(store, async () => {

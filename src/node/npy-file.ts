@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
 import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
@@ -37,8 +38,10 @@ const READ_BYTES = 1 << 20;
  */
 export async function openNpy(
   source: string | AsyncIterable<Uint8Array>,
-  { name, signal }: StoreOptions & { readonly name?: string } = {},
+  options: StoreOptions & { readonly name?: string } = {},
 ): Promise<NpyFile> {
+  checkOptions(options, "name signal");
+  const { name, signal } = options;
   return typeof source === "string"
     ? openFile(source, name ?? source, { signal })
     : openStream(source, name ?? "stream");

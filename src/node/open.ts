@@ -12,7 +12,7 @@ import {
   asTable,
   type FollowableArray,
   type OpenArrayOptions,
-  open as openIn,
+  openAs,
   placesAllowed,
   type Readable,
   withColumn,
@@ -66,7 +66,7 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
   const decoder = await decoderFor(options);
   const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };
   const openAt = async ({ store, path }: Location): Promise<Readable> => {
-    const opened = await closeOnFailure(store, openIn(store, path, settings));
+    const opened = await closeOnFailure(store, openAs(store, path, settings));
     // An archive's own `close` releases its store; for a node, the library has to release it.
     return "ownStore" in opened ? opened.ownStore(store) : opened;
   };

@@ -360,6 +360,8 @@ function workerName(): string {
   return `${hostname().replaceAll(/[^\w.-]/g, "_")}-${process.pid}-${random}`;
 }
 
+const THREADS = "blosc directMemory encoder threads workerUrl";
+
 /** Options of {@link runTasks}. */
 export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
 
@@ -370,7 +372,11 @@ export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
  *
  * @throws CONFLICT if the destination holds anything else; NO_SPACE, READ_ONLY, IO; UNSUPPORTED for a plan of another version of superchunk
  */
-export function runTasks(planned: SharedPlan | string, options: RunTasksOptions = {}): Promise<ShareResult> {
+export async function runTasks(
+  planned: SharedPlan | string,
+  options: RunTasksOptions = {},
+): Promise<ShareResult> {
+  checkOptions(options, `jobs onProgress retryFailed share signal worker ${THREADS}`);
   const worker = options.worker ?? workerName();
   const encoder = options.encoder ?? encoderOf(options);
   return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }), options.share);
@@ -396,10 +402,11 @@ export interface FinishResult extends SharedResult {
  * @throws INCOMPLETE if tasks are missing, with the first of them; CONFLICT if a source has changed; BAD_FIELD if a value differs; the
  * codes of damage
  */
-export function finish(
+export async function finish(
   planned: SharedPlan | string,
   options: FinishOptions & ThreadOptions = {},
 ): Promise<FinishResult | undefined> {
+  checkOptions(options, `onProgress signal withoutFailed ${THREADS}`);
   return withJob(planned, async (job, references) => {
     const { signal, onProgress, withoutFailed } = options;
     if (job.work !== undefined) {

@@ -1,6 +1,7 @@
 /** `openReferences` for paths and addresses: kerchunk sets and Icechunk repositories. */
 
 import type * as Icechunk from "@earthmover/icechunk";
+import { checkOptions } from "../bytes/check-options.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ContainerCredentials, ContainerOptions } from "../references/containers/container-reader.ts";
 import {
@@ -55,6 +56,10 @@ export async function openReferences(
   location: string,
   options: OpenPathReferencesOptions = {},
 ): Promise<ReferenceStore> {
+  checkOptions(
+    options,
+    "allow anonymous authorize branch containers credentials endpoint form openContainer redirects region signal",
+  );
   if (options.form === "icechunk") return openIcechunk(location, options);
   const { store, path } = await locateBeside(location);
   const references = await closeOnFailure(store, openSet(store, path, { openContainer, ...options }));

@@ -1,5 +1,7 @@
 /** Tables in files of Parquet, Arrow and CSV, with the interface of a structured `.npy` file, which every writer of rows accepts. */
+
 import { createReadStream } from "node:fs";
+import { checkOptions } from "../bytes/check-options.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { CopyingEncoder } from "../convert/sources/offered-chunks.ts";
 import type { DType, JsonInput } from "../format/types.ts";
@@ -86,10 +88,9 @@ export interface OpenTableOptions extends StoreOptions {
  * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for an incomplete file; UNSUPPORTED for maps and lists of several lengths; BAD_ARGUMENT,
  * when rows are read, for a value that its column cannot hold
  */
-export async function openTableFile(
-  location: string,
-  { as, columns, signal, carrier: given }: OpenTableOptions = {},
-): Promise<NpyTable> {
+export async function openTableFile(location: string, options: OpenTableOptions = {}): Promise<NpyTable> {
+  checkOptions(options, "as carrier columns signal");
+  const { as, columns, signal, carrier: given } = options;
   const struct = as?.kind === "struct" ? as : undefined;
   const table = await openTableAt(location, { as: struct, columns, signal });
   const dtype =

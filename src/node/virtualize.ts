@@ -1,6 +1,7 @@
 /** References to archives at paths, for readers of Icechunk and kerchunk: finds, plans, writes, and reads them back. */
 
 import type { Archive } from "../archive/kinds/types.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { failureOf } from "../convert/pipeline.ts";
 import { isSuperchunkError, SuperchunkError, valueOr } from "../errors.ts";
 import { HELD_NAMES, ZARR_DOCUMENTS } from "../format/naming.ts";
@@ -103,11 +104,15 @@ export interface VirtualizeResult extends ReferenceResult {
  * @throws NOT_FOUND; CONFLICT for an existing result; UNSUPPORTED for stored chunks that Zarr cannot use; INCOMPLETE if no archive can be
  * referenced; STALE if one changes meanwhile; and the codes of damage
  */
-export function virtualize(
+export async function virtualize(
   sources: string | readonly string[],
   destination: string,
   options: VirtualizeOptions = {},
 ): Promise<VirtualizeResult> {
+  checkOptions(
+    options,
+    "allow columns concat containers dimensionNames dtype guard inline isMember jobs locate message oneFile onFailure onFound overwrite portable rectilinear shape shards signal to update zarrFormat",
+  );
   return virtualizeListed(sources, destination, options);
 }
 

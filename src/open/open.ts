@@ -11,6 +11,7 @@ import { HELD_NAMES } from "../format/naming.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
+import { checkLater } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -41,20 +42,24 @@ export interface OpenArrayOptions<Name extends string = string> extends OpenAnyO
  * kept beside the set that `authorize` names, are read.
  * @throws NOT_FOUND if nothing is there; UNSUPPORTED for anything else; the codes of damage
  */
-export function open(
+export async function open(
   store: ReadableStore | ForeignStore,
   path = "",
   options: OpenAnyOptions = {},
 ): Promise<Readable> {
+  await checkLater(options, "openAny", USUAL);
   return openAs(store, path, options, false);
 }
 
+/** Options that most pages give, if any: they do not load the check of the others. */
+const USUAL = /^(?:columns?|dtype|verify)$/;
+
 /** If an array is expected, Zarr's documents are tried before a table and a file, because each of these costs a request. */
-async function openAs(
+export async function openAs(
   store: ReadableStore | ForeignStore,
   path: string,
   options: OpenAnyOptions,
-  isArray: boolean,
+  isArray = false,
 ): Promise<Readable> {
   const source = archiveStore(store);
   const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesAllowed(options) };
@@ -109,6 +114,7 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
+  await checkLater(options, "openAny", USUAL);
   const openIt = (from: ReadableStore | ForeignStore, more: StoreOptions) =>
     openAs(from, path, { ...withColumn(options), ...more }, options.column === undefined);
   return asArray(await openIt(store, {}), options, async (more) => {

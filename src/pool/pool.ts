@@ -78,10 +78,10 @@ export class BloscPool {
    * `out` in shared memory; else the result is copied to it.
    */
   async decode(chunk: Uint8Array, options: DecodeOptions & PoolCallOptions = {}): Promise<Uint8Array> {
-    const { out, expectedNbytes, maxNbytes, signal, transfer } = options;
-    if (this.#size === 0) return this.#here(() => decode(chunk, options), signal);
+    const { out, signal, transfer, ...others } = options;
+    if (this.#size === 0) return this.#here(() => decode(chunk, { ...others, out }), signal);
     const isShared = out !== undefined && !(out.buffer instanceof ArrayBuffer);
-    const limits = { expectedNbytes, maxNbytes, ...(isShared ? { out } : {}) };
+    const limits = isShared ? { ...others, out } : others;
     const job = { kind: "decode", bytes: this.#own(chunk, transfer), options: limits } as const;
     const bytes = await this.#run(job, signal);
     if (out === undefined || isShared) return bytes;

@@ -4,7 +4,7 @@
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
-import type { READING } from "../bytes/check-options.ts";
+import type { LATE } from "../bytes/check-options.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "./pool.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
@@ -308,12 +308,17 @@ export async function foldersOnly(
 
 /**
  * Checks the options of a call that reads as `checkOptions` does, which it loads first. Returns undefined if that is not necessary: calls
- * without options, or with no more than a signal and a function for progress, neither wait nor load it.
+ * without options, or with no more than a signal, a function for progress and `usual` ones, neither wait nor load it.
  */
-export function checkLater(options: object, call: keyof typeof READING): Promise<void> | undefined {
-  if (options?.constructor === Object && Object.entries(options).every(isPlain)) return undefined;
+export function checkLater(
+  options: object,
+  call: keyof typeof LATE,
+  usual?: RegExp,
+): Promise<void> | undefined {
+  const isUsual = (option: [string, unknown]): boolean => isPlain(option) || usual?.test(option[0]) === true;
+  if (options?.constructor === Object && Object.entries(options).every(isUsual)) return undefined;
   return import("../bytes/check-options.ts").then((checks) =>
-    checks.checkOptions(options, checks.READING[call]),
+    checks.checkOptions(options, checks.LATE[call]),
   );
 }
 

@@ -12,6 +12,7 @@ import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { StoredPlace } from "../../places/declared.ts";
+import { checkLater } from "../../store/key.ts";
 import { isFolder } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
@@ -39,6 +40,7 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
+  await checkLater(options, "link");
   const place = givenPath(path);
   const live = await liveAt(place, destination, options);
   if (live === undefined)
@@ -52,6 +54,7 @@ export async function planLinkAt(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
+  await checkLater(options, "link");
   const place = givenPath(path);
   const live = await liveAt(place, destination, options);
   if (live === undefined)
@@ -189,6 +192,7 @@ async function openSource(store: FileStore, key: string, { signal }: LinkPathOpt
  * @throws NOT_FOUND if nothing is linked; CONFLICT if a data file has other names; READ_ONLY, IO; BAD_FIELD if the record is damaged
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
+  await checkLater(options, "link");
   const place = givenPath(path);
   if (isRemote(place)) throw onlyFiles(place);
   if (await isLiveAt(place)) return (await loadLive()).endLiveAt(place, options);
@@ -208,6 +212,7 @@ export async function verifyLinkAt(
   path: string,
   options: LinkPathOptions = {},
 ): Promise<readonly Finding[] | undefined> {
+  await checkLater(options, "link");
   const place = givenPath(path);
   if (!isFolder(place)) return undefined;
   if (!fs.existsSync(join(place, LINK_RECORD))) return (await loadLive()).verifyLiveAt(place, options);

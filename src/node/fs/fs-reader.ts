@@ -3,8 +3,10 @@
  *
  * Knows how keys become open files; must not know how files are written.
  */
+
 import * as fs from "node:fs";
 import { availableParallelism, hostname } from "node:os";
+import { checkOptionNames } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import {
   checkCount,
@@ -81,6 +83,7 @@ export class FolderReader implements ReadableStore {
   #headsAsked = 0;
 
   constructor(root: string, options: FileStoreOptions) {
+    checkOptionNames(options, "directWrites mark maxOpenFiles");
     const limit = options.maxOpenFiles ?? 64;
     if (root === "" || root.includes("\0"))
       throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {

@@ -8,6 +8,7 @@ import type { Server, ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { addTo } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import { ParquetView } from "../../view/parquet-view.ts";
@@ -81,6 +82,7 @@ export async function serveView(
   source: ZarrView | string | readonly string[],
   options: ServeOptions = {},
 ): Promise<ServedView> {
+  checkOptions(options, "allow allowedHosts cors encoder host limits onError page port portable signal");
   if (typeof source === "object" && "get" in source) return serveOne(source, options);
   const { portable, encoder = encoderOf(), signal, page = true } = options;
   const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");

@@ -1,6 +1,8 @@
 /** The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs. */
+
 import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-fetch.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument } from "../../errors.ts";
@@ -55,6 +57,7 @@ export interface Threads {
  * @throws BAD_ARGUMENT for invalid settings
  */
 export function threadsOf(options: ThreadOptions = {}): Threads {
+  checkOptions(options, "blosc directMemory threads workerUrl");
   return { decoder: decoderOf(options), encoder: encoderOf(options), shardWriter: shardWriterOf(options) };
 }
 

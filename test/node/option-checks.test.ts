@@ -1,0 +1,84 @@
+/** Functions that are no methods of an open array refuse what is none of their options, in Node.js and with stores of the caller. */
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { createPool, encodeSync } from "../../src/blosc.ts";
+import {
+  MemoryStore,
+  openArray as openArrayIn,
+  open as openIn,
+  openTable as openTableIn,
+} from "../../src/index.ts";
+import {
+  consolidate,
+  convert,
+  create,
+  FileStore,
+  finish,
+  link,
+  openNpy,
+  openReferences,
+  openTableFile,
+  planLinkAt,
+  runTasks,
+  serveView,
+  threadsOf,
+  unlink,
+  verifyLinkAt,
+  virtualize,
+} from "../../src/node/index.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const folder = temporaryFolder();
+const path = join(folder, "array");
+const store = new MemoryStore();
+
+beforeAll(async () => {
+  await (await create(path, { dtype: "<f8", data: [1, 2] })).close();
+  await convert(path, join(folder, "array.npy"));
+});
+
+test.each([
+  ["open of a store", (options: object) => openIn(store, "", options)],
+  ["openArray of a store", (options: object) => openArrayIn(store, "", options)],
+  ["openTable of a store", (options: object) => openTableIn(store, "", options)],
+  ["runTasks", (options: object) => runTasks(join(folder, "none.json"), options)],
+  ["finish", (options: object) => finish(join(folder, "none.json"), options)],
+  ["link", (options: object) => link(path, undefined, options)],
+  ["planLinkAt", (options: object) => planLinkAt(path, undefined, options)],
+  ["unlink", (options: object) => unlink(path, options)],
+  ["verifyLinkAt", (options: object) => verifyLinkAt(path, options)],
+  [
+    "virtualize",
+    (options: object) => virtualize(path, join(folder, "set.json"), { to: "kerchunk", ...options }),
+  ],
+  ["consolidate", (options: object) => consolidate(path, options)],
+  ["openNpy", (options: object) => openNpy(join(folder, "array.npy"), options)],
+  ["openTableFile", (options: object) => openTableFile(join(folder, "none.csv"), options)],
+  ["openReferences", (options: object) => openReferences(join(folder, "set.json"), options)],
+  ["serveView", (options: object) => serveView(path, options)],
+] as const)("%s refuses unknown options, and values of another type", async (_, call) => {
+  for (const [options, field] of [
+    [{ sginal: 1 }, "sginal"],
+    [{ signal: 1 }, "signal"],
+  ] as const)
+    await expect(call(options)).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field } });
+});
+
+test("threadsOf, FileStore and a pool without workers do so too, and such a pool takes a signal", async () => {
+  expect(() => threadsOf({ thread: 2 } as object)).toThrow(/unknown option "thread"; did you mean threads/);
+  expect(() => new FileStore(folder, { maxOpen: 2 } as object)).toThrow(
+    /unknown option "maxOpen"; expected one of/,
+  );
+  const chunk = encodeSync(new Uint8Array(8));
+  await using pool = createPool({ workers: 0 });
+  await expect(pool.decode(chunk, { outt: 1 } as object)).rejects.toThrow(/unknown option "outt"/);
+  const { signal } = new AbortController();
+  expect(await pool.decode(chunk, { signal })).toEqual(new Uint8Array(8));
+});
+
+test("a store of the caller takes the threads of threadsOf", async () => {
+  const made = new FileStore(folder);
+  const array = await openArrayIn(made, "array", { ...threadsOf({ threads: 1 }), dtype: "<f8" });
+  expect((await array.get()).data).toEqual(Float64Array.of(1, 2));
+  await made.close();
+});
