@@ -21,6 +21,15 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Replaces the content of an element, which then has the focus that something in it had. */
+export function refill(place: HTMLElement, ...content: readonly (Node | string)[]): void {
+  const hadFocus = place.contains(document.activeElement);
+  place.replaceChildren(...content);
+  if (!hadFocus) return;
+  place.tabIndex = -1;
+  place.focus();
+}
+
 /** A selection of one of some values; `take` gets each that is chosen. */
 export function select(
   options: readonly (readonly [value: string, label: string])[],

@@ -164,9 +164,15 @@ export class Tree {
     for (const item of closed) this.#waiting.add(item);
     void this.#openWaiting();
     const scrolled = this.#list.scrollTop;
-    const focused = (document.activeElement as HTMLElement | null)?.closest("#tree a")?.getAttribute("href");
+    const focused = document.activeElement;
+    const place = [...this.#list.children].findIndex((item) => item.contains(focused));
+    const href = CSS.escape(focused?.getAttribute("href") ?? "");
     const rows = found.slice(0, this.#shown).map(({ item, columns }) => this.#row(item, columns, isSearched));
-    const more = h("button", { onclick: () => this.#showMore() }, `Show more of ${found.length}`);
+    const showMore = (): void => {
+      this.#shown += SHOWN;
+      this.#draw();
+    };
+    const more = h("button", { onclick: showMore }, `Show more of ${found.length}`);
     this.#list.replaceChildren(...rows, ...(found.length > this.#shown ? [h("li", {}, more)] : []));
     this.#list.scrollTop = scrolled;
     const { archive } = this.#now.state;
@@ -175,15 +181,11 @@ export class Tree {
       chosen?.scrollIntoView({ block: "nearest" });
       if (chosen !== null) this.#seen = archive;
     }
-    if (focused != null)
-      this.#list
-        .querySelector<HTMLElement>(`[href="${CSS.escape(focused)}"]`)
-        ?.focus({ preventScroll: true });
-  }
-
-  #showMore(): void {
-    this.#shown += SHOWN;
-    this.#draw();
+    // More archives begin where their button was.
+    const again =
+      this.#list.querySelector<HTMLElement>(`[href="${href}"]`) ??
+      this.#list.children[place]?.querySelector("a");
+    if (place >= 0) again?.focus({ preventScroll: true });
   }
 
   #row(item: Item, columns: NodeFacts["columns"], isSearched: boolean): HTMLElement {

@@ -102,6 +102,37 @@ export async function checkPrinted(browser: Browser, url: string, outcome: Outco
   await page.close();
 }
 
+/** Whatever takes the place of what had the focus has it then: results of buttons, the chunks of a file, more archives. */
+export async function checkFocus(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  const press = async (button: string, done: string, place: string): Promise<void> => {
+    await page.waitForSelector(button, PATIENCE);
+    await page.focus(button);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(done, PATIENCE);
+    const hasIt = await comesTrue(page, (of) => document.activeElement?.closest(of) != null, place);
+    outcome.expect(`the focus after ${button}`, hasIt, true);
+  };
+  const address = `${url}?url=${encodeURIComponent(`${url}__superchunk__/files/0/`)}`;
+  await page.goto(`${address}prices.blp#archive=prices.blp&view=plot`);
+  await press("button:text-is('Statistics of all values')", "[data-counted]", ".statistics div");
+  await page.goto(`${address}prices.blp#archive=prices.blp&view=chunks`);
+  await press("button:has-text('Check every')", "[data-checked]", "[aria-label='Health']");
+  await page.goto(`${address}sparse.zarr#archive=sparse.zarr&view=chunks`);
+  await press("button:has-text('List 1,000')", ".note:has-text('Listing')", ".chunks > .note");
+  await page.goto(`${url}#archive=matrix&view=chunks&cells=files`);
+  await page.waitForSelector("[data-listed]", PATIENCE);
+  await page.focus(".map");
+  await page.keyboard.press("End");
+  await press(".map", ".tip b:has-text('chunk ')", ".map");
+  const archives = Array.from({ length: 400 }, (_, i) => ({ name: `a${i}`, root: 0, path: `a${i}` }));
+  await page.route("**/archives.json", (route) => route.fulfill({ json: { archives } }));
+  await page.goto(`${url}?#archive=none`);
+  await press("button:has-text('Show more')", "a[data-name='a399']", "#tree li:nth-child(301)");
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
 /** The first archive is no step to go back over; another column or view keeps the focus; a column that is missing is not named. */
 export async function checkSteps(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);

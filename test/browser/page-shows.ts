@@ -11,7 +11,7 @@ import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { comesTrue, copiedBy, newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import { checkAdvice, checkCalm, checkIndexes, checkPhone, checkSearch } from "./page-help.ts";
-import { checkCut, checkOpaque, checkPrinted, checkSteps, checkUnlisted } from "./page-opaque.ts";
+import { checkCut, checkFocus, checkOpaque, checkPrinted, checkSteps, checkUnlisted } from "./page-opaque.ts";
 import {
   checkChunkValues,
   checkCrowdedPlot,
@@ -128,6 +128,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("what has no numbers", () => checkOpaque(browser, served.url, outcome));
       await outcome.attempt("what is not listed", () => checkUnlisted(browser, served.url, outcome));
       await outcome.attempt("on paper", () => checkPrinted(browser, served.url, outcome));
+      await outcome.attempt("the focus", () => checkFocus(browser, served.url, outcome));
       await outcome.attempt("steps", () => checkSteps(browser, served.url, outcome));
       await outcome.attempt("what is cut off", () => checkCut(browser, served.url, outcome));
       await outcome.attempt("advice", () => checkAdvice(browser, served.url, outcome));

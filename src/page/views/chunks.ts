@@ -2,7 +2,7 @@
 import type { VerifyReport } from "../../archive/kinds/types.ts";
 import { formatBytes } from "../../bytes/arrays.ts";
 import { nameColour } from "../colours.ts";
-import { h, select } from "../dom.ts";
+import { h, refill, select } from "../dom.ts";
 import { type ChunkDetail, MADE, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { dateText, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
@@ -27,11 +27,7 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["age", "age of the file"],
   ["health", "health"],
 ];
-
-const CELLS = [
-  ["chunks", "chunks"],
-  ["files", "files"],
-] as const;
+const CELLS = ["chunks", "files"].map((name) => [name, name] as const);
 
 export function view(shown: Shown): HTMLElement {
   return new ChunkView(shown).element;
@@ -45,7 +41,7 @@ class ChunkView {
   readonly #map: ChunkMap;
   readonly #tip: HTMLElement = h("div", { class: "tip", hidden: true });
   readonly #said: HTMLElement = h("p", { class: "hidden", role: "status" });
-  readonly #totals: HTMLElement = h("p", { class: "note", role: "status" }, "Listing the chunks…");
+  readonly #totals: HTMLElement = h("p", { class: "note", role: "status" });
   readonly #legend: HTMLElement = h("span", { class: "legend" });
   readonly #detail: HTMLElement = h("section", { class: "detail", "aria-live": "polite" });
   readonly #health: HTMLElement = h("section", { "aria-label": "Health" });
@@ -123,6 +119,7 @@ class ChunkView {
 
   async #list(): Promise<void> {
     const { engine, signal } = this.#shown;
+    refill(this.#totals, "Listing the chunks…");
     try {
       const problem = await engine.chunks(this.#target, {
         signal,
@@ -178,16 +175,8 @@ class ChunkView {
 
   /** On another server each chunk header is a request, so many headers are only read after a click. */
   #offerList(): void {
-    const button = h(
-      "button",
-      {
-        onclick: () => {
-          this.#totals.textContent = "Listing the chunks…";
-          void this.#list();
-        },
-      },
-      `List ${formatPlural(this.#column.nchunks, "chunk")}`,
-    );
+    const text = `List ${formatPlural(this.#column.nchunks, "chunk")}`;
+    const button = h("button", { onclick: () => void this.#list() }, text);
     this.#totals.replaceChildren(
       button,
       " This reads the header of each. A click on a cell reads one chunk.",
@@ -239,7 +228,9 @@ class ChunkView {
   }
 
   #showChunks(): void {
+    const hasFocus = document.activeElement === this.#files?.element;
     this.#files?.element.replaceWith(this.#map.element);
+    if (hasFocus) this.#map.element.focus();
     this.#files = undefined;
     this.#cells.value = "chunks";
     this.#shown.now.keep({ cells: "" });
@@ -413,7 +404,7 @@ class ChunkView {
     const { background, signal } = this.#shown;
     const line = h("progress", { max: 1, value: 0, "aria-label": "Checked" });
     const text = h("span", {}, "Checking…");
-    this.#health.replaceChildren(h("p", { class: "note" }, line, " ", text));
+    refill(this.#health, h("p", { class: "note" }, line, " ", text));
     let marked = 0;
     let bytes = 0;
     const mark = (until: number): void => {

@@ -1,5 +1,5 @@
 /** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are opened. */
-import { fact, h } from "../dom.ts";
+import { fact, h, refill } from "../dom.ts";
 import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
 import { dateText, formatCount, formatNumber, formatPlural, withoutServer } from "../text.ts";
 import { type Shown, sentenceOf } from "./view.ts";
@@ -19,7 +19,7 @@ export function statistics(
     const place = h("div", { "data-column": column.name });
     const take = (found: Statistics): void => place.replaceChildren(...describe(column, found));
     const count = (): void => {
-      place.replaceChildren(title(column), h("p", { class: "note" }, "Reading…"));
+      refill(place, title(column), h("p", { class: "note" }, "Reading…"));
       before = before.then(async () => {
         if (signal.aborted) return;
         try {
