@@ -1,6 +1,7 @@
 /** Functions that are no methods of an open array refuse what is none of their options, in Node.js and with stores of the caller. */
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createPool, encodeSync } from "../../src/blosc.ts";
 import {
   MemoryStore,
@@ -15,6 +16,7 @@ import {
   FileStore,
   finish,
   link,
+  openArray,
   openNpy,
   openReferences,
   openTableFile,
@@ -81,4 +83,35 @@ test("a store of the caller takes the threads of threadsOf", async () => {
   const array = await openArrayIn(made, "array", { ...threadsOf({ threads: 1 }), dtype: "<f8" });
   expect((await array.get()).data).toEqual(Float64Array.of(1, 2));
   await made.close();
+});
+
+test.each(["blz", "bcolz", "bloscpack"] as const)(
+  "after an abort, no loop over the chunks of %s gets another one",
+  async (format) => {
+    const place = join(folder, `aborted-${format}`);
+    const data = Float64Array.from({ length: 400_000 }, (_, i) => i);
+    await (await create(place, { format, dtype: "<f8", data })).close();
+    await using array = await openArray(place);
+    expect(array.nchunks).toBeGreaterThan(2);
+    for (const list of ["chunks", "streamBytes", "listChunks"] as const) {
+      const stop = new AbortController();
+      const reason = new Error("enough");
+      let count = 0;
+      const loop = async (): Promise<void> => {
+        for await (const _ of (array as object as ArrayArchive)[list]({ signal: stop.signal }))
+          if (++count === 2) stop.abort(reason);
+      };
+      await expect(loop()).rejects.toBe(reason);
+      expect(count, list).toBe(2);
+    }
+  },
+);
+
+test("get of a Zarr array says how many bytes it has read", async () => {
+  const place = join(folder, "progress.zarr");
+  await (await create(place, { format: "zarr", dtype: "<f8", data: [1, 2] })).close();
+  await using array = await openArray(place);
+  const seen: number[] = [];
+  await array.get(null, { onProgress: ({ done, total }) => seen.push(done, total) });
+  expect(seen).toEqual([16, 16]);
 });

@@ -209,6 +209,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     this.assertReadable();
     let done = 0;
     for await (const { place, bytes } of this.reader.scan({ signal: options.signal, hold })) {
+      options.signal?.throwIfAborted(); // many chunks come with one read
       // A table with a shorter column can end inside a chunk of this one.
       const shown = this.chunkStarts
         ? bytes.length

@@ -239,7 +239,7 @@ class LiveArray implements ArrayArchive {
         let [isCurrent, confirmed]: [boolean, object | undefined] = [true, undefined];
         // The first part is confirmed alone, later ones in growing lots.
         let lot = 1;
-        let waiting: T[] = [];
+        const waiting: T[] = [];
         for await (const part of read(this.#array, done)) {
           waiting.push(part);
           const own = readOf?.(part);
@@ -250,10 +250,9 @@ class LiveArray implements ArrayArchive {
             confirmed = own;
           }
           tries = 0;
-          const parts = waiting;
-          waiting = [];
           lot = Math.min(batch, lot * 2);
-          for (const each of parts) {
+          for (const each of waiting.splice(0)) {
+            signal?.throwIfAborted();
             if (left-- > 0) continue;
             done++;
             yield each;
@@ -262,6 +261,7 @@ class LiveArray implements ArrayArchive {
         if (isCurrent && waiting.length > 0) isCurrent = await state.confirm(opened, signal);
         if (!isCurrent) continue;
         for (const each of waiting) {
+          signal?.throwIfAborted();
           if (left-- > 0) continue;
           done++;
           yield each;

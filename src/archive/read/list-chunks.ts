@@ -54,6 +54,7 @@ async function* listObjects(
   };
   for await (const { places, heads } of mapAhead(starts(), LOTS_AHEAD, look, signal))
     for (const [i, place] of places.entries()) {
+      signal?.throwIfAborted();
       const head = heads[i];
       const path = store.describe(place.key);
       if (head === undefined) throw missingChunk(path, place);
@@ -77,6 +78,7 @@ async function* listRuns(sequence: ChunkSequence, options: ListChunksOptions): A
       if (own !== key) await options.onObject?.(own);
       key = own;
       for (const info of await describeRun(sequence.store, run, digests, signal)) {
+        signal?.throwIfAborted();
         yield info;
         options.onProgress?.({ done: info.index + 1 - first, total: last - first });
       }

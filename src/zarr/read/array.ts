@@ -401,11 +401,13 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
     }
   }
 
-  async #readTo(bytes: Uint8Array, extents: readonly Extent[], { signal }: LongOptions): Promise<void> {
+  async #readTo(bytes: Uint8Array, extents: readonly Extent[], options: LongOptions): Promise<void> {
+    const { signal, onProgress } = options;
     signal?.throwIfAborted();
     if (bytes.length === 0) return;
     const strides = stridesOf(extents.map((extent) => extent.count));
     await this.reading.read(extents, { bytes, offset: 0, strides }, signal);
+    onProgress?.({ done: bytes.length, total: bytes.length });
   }
 
   /** Consecutive parts; progress is reported when the next one is requested. */
