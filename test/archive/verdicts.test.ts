@@ -7,9 +7,12 @@ import { open } from "../../src/archive/open/open.ts";
 import { DIGEST_LENGTHS } from "../../src/bytes/checksum.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { SuperchunkError } from "../../src/errors.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
+import type { DType } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { convert } from "../../src/zarr.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
@@ -415,4 +418,22 @@ describe("legal archives that were once reported as damaged", () => {
     const zarr = await openZarrArray(store, "z/group/deep/y");
     expect(new Float64Array((await zarr.getBytes()).slice().buffer)).toEqual(Float64Array.of(0.5, 1.5, 2.5));
   });
+});
+
+test("a typesize that is not the width of the items is a warning, unless text is shuffled by characters, as bcolz does", async () => {
+  const store = new MemoryStore();
+  const codesFor = async (dtype: DType, itemTypesize: number): Promise<string[]> => {
+    const array = { data: new Uint8Array(dtype.itemSize * 100), dtype, shape: [100] };
+    await compressArray(array, store, "array.blp", { typesize: itemTypesize, force: true });
+    const { findings } = await ((await open(store, "array.blp")) as ArrayArchive).verify();
+    return findings.map(({ severity, code }) => `${severity} ${code}`);
+  };
+
+  expect(await codesFor(parseDType("<i4", "dtype"), 4)).toEqual([]);
+  expect(await codesFor(parseDType("<i4", "dtype"), 1)).toEqual(["warning TYPESIZE"]);
+  expect(await codesFor(parseDType("|S5", "dtype"), 5)).toEqual([]);
+  expect(await codesFor(parseDType("|S5", "dtype"), 1)).toEqual([]);
+  expect(await codesFor(parseDType("|S5", "dtype"), 2)).toEqual(["warning TYPESIZE"]);
+  expect(await codesFor(parseDType("<U3", "dtype"), 4)).toEqual([]);
+  expect(await codesFor(parseDType("<U3", "dtype"), 1)).toEqual(["warning TYPESIZE"]);
 });

@@ -225,7 +225,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     const unreadable = this.#unreadable;
     const context: VerifyContext = {
       sequence,
-      itemSize: unreadable === undefined ? this.#dtype?.itemSize : undefined,
+      dtype: unreadable === undefined ? this.#dtype : undefined,
       path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,

@@ -8,6 +8,7 @@ import { CRC32C_OF_SUMMED, crc32c, DIGEST_LENGTHS } from "../../bytes/checksum.t
 import { HEADER_LENGTH, typesizeFor } from "../../codec/header.ts";
 import { isSuperchunkError, resultOr } from "../../errors.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
+import type { DType } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
@@ -21,7 +22,8 @@ const MOST_REST = 16 << 20;
 
 export interface VerifyContext {
   readonly sequence: ChunkSequence;
-  readonly itemSize: number | undefined;
+  /** Undefined if the values are not read. */
+  readonly dtype: DType | undefined;
   /** Name in messages. */
   readonly path: string;
   readonly warnings: readonly string[];
@@ -199,13 +201,15 @@ class Tally {
   }
 
   #checkTypesize({ place, typesize }: DecodedChunk): void {
-    const { itemSize } = this.#context;
-    const isRight = itemSize === undefined || typesize === typesizeFor(itemSize);
-    if (isRight || this.#typesizes.has(typesize)) return;
+    const { dtype } = this.#context;
+    if (dtype === undefined || this.#typesizes.has(typesize)) return;
+    // bcolz and BLZ shuffle text by characters.
+    const character = dtype.kind === "bytes" ? 1 : dtype.kind === "unicode" ? 4 : undefined;
+    if (typesize === typesizeFor(dtype.itemSize) || typesize === character) return;
     this.#typesizes.add(typesize);
     this.warn(
       "TYPESIZE",
-      `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, but may compress worse`,
+      `typesize is ${typesize}, but an item of the dtype has ${dtype.itemSize} bytes: the values are right, but may compress worse`,
       { path: this.#describe(place), chunk: place.index, offset: place.offset + 3 },
     );
   }
