@@ -142,3 +142,11 @@ test("who takes over a lock removes the temporaries of dead holders, and of no o
   expect([..."012"].map((digit) => fs.existsSync(beside(digit)))).toEqual([false, true, true]);
   await lock.release();
 });
+
+test.runIf(process.platform === "linux")(
+  "ends where the system says that a folder to be created is absent",
+  async () => {
+    const path = "/proc/superchunk-test/array/meta/lock";
+    await expect(acquireLock(path)).rejects.toMatchObject({ code: "NOT_FOUND", details: { path } });
+  },
+);

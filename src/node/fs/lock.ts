@@ -10,7 +10,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
-import { explainError, isAbsence, lacksHardLinks, readPlain, systemCode } from "./fs-handles.ts";
+import { explainError, isAbsence, lacksHardLinks, readPlain, statIfThere, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
 export interface LockHolder {
@@ -121,18 +121,33 @@ const BROKEN =
 
 /**
  * Creates a folder and its parents, and makes their entries durable, which later commits below them rely on. Returns the
- * created ones, innermost first.
+ * created ones, innermost first. One by one, because Node's own `recursive` never ends where the system lets no folder be created and
+ * says `ENOENT`, as automounters do.
  */
 function makeFolders(path: string): readonly string[] {
-  const first = fs.mkdirSync(path, { recursive: true });
-  if (first === undefined) return [];
+  const missing: string[] = [];
+  for (let folder = resolve(path); statIfThere(folder) === undefined; folder = dirname(folder))
+    missing.unshift(folder);
   const made: string[] = [];
-  for (let folder = resolve(path); ; folder = dirname(folder)) {
-    made.push(folder);
-    if (folder === resolve(first)) break;
+  try {
+    for (const folder of missing) if (makeFolder(folder)) made.unshift(folder);
+    for (const folder of made) syncFolderNow(dirname(folder));
+    return made;
+  } catch (error) {
+    for (const folder of made) removeFolder(folder);
+    throw error;
   }
-  for (const folder of made) syncFolderNow(dirname(folder));
-  return made;
+}
+
+/** Returns false if another process has created it meanwhile. */
+function makeFolder(path: string): boolean {
+  try {
+    fs.mkdirSync(path);
+    return true;
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+    return false;
+  }
 }
 
 function whyClosed(folder: string): unknown {
