@@ -153,6 +153,24 @@ async function checkPicture(browser: Browser, url: string, outcome: Outcome): Pr
   await page.close();
 }
 
+/** A part of a plot that is enlarged while other rows are read is one of the rows that are drawn. */
+async function checkEnlarged(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await holdFirst(page, "plot", 1);
+  await page.goto(`${url}#archive=prices.blp&view=plot`);
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  await page.click("[aria-label='Fewer rows']");
+  const { x, y, width } = (await page.locator(".u-over").boundingBox()) ?? { x: 0, y: 0, width: 0 };
+  await page.mouse.move(x + 2, y + 50);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 4, y + 50, { steps: 5 });
+  await page.mouse.up();
+  const isSeen = await comesTrue(page, () => /&(?:first=\d\d?&)?end=[67]\d\d$/.test(location.hash));
+  outcome.expect(`the first quarter of 3,000 rows: ${page.url()}`, isSeen, true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
 /** A copy that is left before its values are there is no error; a button that is clicked again while it confirms keeps its name. */
 async function checkCopied(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
@@ -192,5 +210,6 @@ export async function checkSlow(
   await checkChosenChunk(browser, url, outcome);
   await checkChosenPlane(browser, url, outcome);
   await checkPicture(browser, url, outcome);
+  await checkEnlarged(browser, url, outcome);
   await checkCopied(browser, url, outcome);
 }

@@ -36,6 +36,8 @@ class PlotView {
   #reading = new AbortController();
   #chart: UPlot | undefined;
   #data: PlotData | undefined;
+  /** The rows of the data, which are others than the chosen ones until these are read. */
+  #drawn: readonly [first: number, end: number] = [0, 0];
 
   constructor(shown: Shown) {
     this.#shown = shown;
@@ -75,7 +77,8 @@ class PlotView {
     addEventListener("themechange", () => this.#draw(true), { signal });
     // The width is only known once the element is in the document.
     queueMicrotask(() => void this.#read());
-    this.#offerStatistics();
+    const counted = this.#columns.find(({ name }) => name === this.#chosen[0]);
+    if (counted !== undefined) this.#facts.append(statistics(shown, [counted]));
   }
 
   #bar(names: readonly string[], hasCandles: boolean): HTMLElement {
@@ -176,6 +179,7 @@ class PlotView {
     const take = (data: PlotData): void => {
       if (signal.aborted) return;
       this.#data = data;
+      this.#drawn = [first, end];
       this.#draw(false);
       this.#tell(data);
     };
@@ -342,7 +346,7 @@ class PlotView {
   #selected(chart: UPlot): void {
     const { left, width } = chart.select;
     if (width < 4) return;
-    const [first, end] = this.#range;
+    const [first, end] = this.#drawn;
     const step = (end - first) / Math.max(1, chart.data[0].length);
     const [from, to] = [chart.posToIdx(left), chart.posToIdx(left + width)];
     chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -384,11 +388,6 @@ class PlotView {
     return series.every(
       ({ name }) => this.#columns.find((column) => column.name === name)?.dtype.kind === "datetime",
     );
-  }
-
-  #offerStatistics(): void {
-    const column = this.#columns.find(({ name }) => name === this.#chosen[0]);
-    if (column !== undefined) this.#facts.replaceChildren(statistics(this.#shown, [column]));
   }
 }
 
