@@ -2,6 +2,7 @@
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { FindOptions } from "../archive/open/discover.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -38,6 +39,10 @@ export async function* findReadables(
   path = "",
   options: FindReadablesOptions = {},
 ): AsyncGenerator<FoundReadable> {
+  checkOptions(
+    options,
+    "columns damaged decoder measureText onDamage onPacked onUnfinished openPlace signal verify",
+  );
   if ("kind" in source) {
     yield* walkNodes(path, async () => source);
     return;

@@ -4,6 +4,7 @@
  * @see FORMAT.md [FI]
  */
 import { addTo } from "../bytes/arrays.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { pause } from "../store/pool.ts";
@@ -70,6 +71,7 @@ export async function writeIndex(
   source: ScanTable | ScanArray,
   options: WriteIndexOptions = {},
 ): Promise<IndexReport | undefined> {
+  checkOptions(options, "columns ifPresent onProgress signal");
   const { signal, onProgress } = options;
   const table = "names" in source ? source : tableOfArray(source);
   const { store } = table;

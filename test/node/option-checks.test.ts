@@ -4,10 +4,13 @@ import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createPool, encodeSync } from "../../src/blosc.ts";
 import {
+  findReadables,
   MemoryStore,
   openArray as openArrayIn,
   open as openIn,
   openTable as openTableIn,
+  repairArray as repairArrayIn,
+  writeIndex,
 } from "../../src/index.ts";
 import {
   consolidate,
@@ -43,6 +46,20 @@ test.each([
   ["open of a store", (options: object) => openIn(store, "", options)],
   ["openArray of a store", (options: object) => openArrayIn(store, "", options)],
   ["openTable of a store", (options: object) => openTableIn(store, "", options)],
+  [
+    "findReadables",
+    async (options: object) => {
+      for await (const _ of findReadables(store, "", options));
+    },
+  ],
+  ["repairArray of a store", (options: object) => repairArrayIn(store, "", options)],
+  [
+    "writeIndex",
+    async (options: object) => {
+      await using array = await openArray(path);
+      return writeIndex(array, options);
+    },
+  ],
   ["runTasks", (options: object) => runTasks(join(folder, "none.json"), options)],
   ["finish", (options: object) => finish(join(folder, "none.json"), options)],
   ["link", (options: object) => link(path, undefined, options)],

@@ -11,6 +11,7 @@ import { countRows } from "../../archive/salvage/holes.ts";
 import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { defined, pushAll } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { isSuperchunkError, resultOr, SuperchunkError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
@@ -91,6 +92,10 @@ export async function repairArray(
   path: string,
   options: RepairOptions = {},
 ): Promise<RepairReport> {
+  checkOptions(
+    options,
+    "breakLock chunklen discard dryRun dtype fill holes into lock onProgress openPlace order scan shape signal",
+  );
   if (await isZarrNode(store, path)) return repairZarr(store, path, options);
   if (HELD_NAMES.test(path === "" ? store.describe(path) : path)) throw notRepaired(store.describe(path));
   const objects = await openObjects(store, path, options);
