@@ -377,7 +377,11 @@ export function describeUnnamed(info: fs.BigIntStats): ObjectInfo {
 
 /** What is at a path; undefined if it does not exist, or a part of the path is a file. */
 export function statIfThere(path: string): fs.Stats | undefined {
-  return ifThere(() => fs.statSync(path, { throwIfNoEntry: false }));
+  try {
+    return ifThere(() => fs.statSync(path, { throwIfNoEntry: false }));
+  } catch (error) {
+    throw explainError(error, path, "looking at it", false);
+  }
 }
 
 /** True for a folder, also one that a link leads to. */

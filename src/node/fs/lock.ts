@@ -10,7 +10,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
-import { explainError, isAbsence, lacksHardLinks, readPlain, statIfThere, systemCode } from "./fs-handles.ts";
+import { explainError, isAbsence, lacksHardLinks, readPlain, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
 export interface LockHolder {
@@ -126,7 +126,8 @@ const BROKEN =
  */
 function makeFolders(path: string): readonly string[] {
   const missing: string[] = [];
-  for (let folder = resolve(path); statIfThere(folder) === undefined; folder = dirname(folder))
+  // A drive that is not there has no parent.
+  for (let folder = resolve(path); !fs.existsSync(folder) && folder !== missing[0]; folder = dirname(folder))
     missing.unshift(folder);
   const made: string[] = [];
   try {

@@ -2,6 +2,7 @@ import * as fs from "node:fs";
 import { describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { explainError } from "../../../src/node/fs/fs-handles.ts";
+import { edit, unlink } from "../../../src/node/index.ts";
 
 /** An error as Node makes them. */
 function makeSystemError(code: string): Error {
@@ -73,4 +74,12 @@ describe("an error of the operating system", () => {
       expect(explainError(error, "/a", "reading", false)).toBe(error);
     }
   });
+});
+
+it.each([
+  ["edit", edit],
+  ["unlink", unlink],
+])("%s throws errors of this library for a path that the system refuses", async (_, call) => {
+  const path = "x".repeat(300);
+  await expect(call(path)).rejects.toMatchObject({ code: "LIMIT", message: expect.stringContaining(path) });
 });
