@@ -72,7 +72,7 @@ export interface NpyTable extends NpyFile {
 
 /** Options of opening a table. */
 export interface OpenTableOptions extends StoreOptions {
-  /** Target type of the rows. */
+  /** Target type of the rows: columns are matched by name, and values that do not fit are refused. */
   readonly as?: DType | undefined;
   /** The columns of the rows, in this order, with the file's types; others are not read. Default: those of `as`, or all. */
   readonly columns?: readonly string[] | undefined;
@@ -84,7 +84,6 @@ export interface OpenTableOptions extends StoreOptions {
  * Opens a table. Types are those of the file. Types of CSV, and lengths of strings, are derived from the values, so the file is read twice.
  * NaN, NaT and the empty string stand for nulls.
  *
- * @param as target type of the rows: columns are matched by name, and values that do not fit are refused
  * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for an incomplete file; UNSUPPORTED for maps and lists of several lengths; BAD_ARGUMENT,
  * when rows are read, for a value that its column cannot hold
  */
