@@ -16,6 +16,7 @@ export const LATE = {
     "allow authorize cachedEntries column columns concurrency containers credentials customCodecs damaged decoder dtype encoder immutable maxGap measureText onDamage openContainer openPlace shardWriter signal verify",
   link: "breakLock dimensionNames dtype kind live onProgress shape signal",
   openColumns: "signal",
+  find: "columns damaged decoder measureText onDamage onPacked onUnfinished openPlace signal verify",
   refresh: "signal",
   arrays: "skipUnreadable",
   read: "onProgress shared signal",

@@ -2,9 +2,8 @@
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import type { FindOptions } from "../archive/open/discover.ts";
-import { checkOptions } from "../bytes/check-options.ts";
 import { isSuperchunkError } from "../errors.ts";
-import { joinKey, refuseListed, showListed } from "../store/key.ts";
+import { checkLater, joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import { isIndexGroup, type ZarrGroup } from "../zarr/read/group.ts";
@@ -39,10 +38,7 @@ export async function* findReadables(
   path = "",
   options: FindReadablesOptions = {},
 ): AsyncGenerator<FoundReadable> {
-  checkOptions(
-    options,
-    "columns damaged decoder measureText onDamage onPacked onUnfinished openPlace signal verify",
-  );
+  await checkLater(options, "find");
   if ("kind" in source) {
     yield* walkNodes(path, async () => source);
     return;

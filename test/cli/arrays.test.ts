@@ -7,7 +7,9 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -231,6 +233,23 @@ describe("create", () => {
       ]);
     }
     expect(readFileSync(at("file"), "utf8")).toBe("x");
+  });
+
+  it("names a link to where nothing is, as to a disk that is not mounted, in the place of a folder", async () => {
+    symlinkSync(at("unmounted"), at("link"));
+    await ok(["create", at("array"), "--dtype", "<f8", "--shape", "3"]);
+    for (const argv of [
+      ["create", at("link"), "--dtype", "<f8"],
+      ["create", at("link/below"), "--dtype", "<f8"],
+      ["convert", at("array"), at("link")],
+    ]) {
+      const { code, err } = await runCli(argv);
+      expect([code, err]).toEqual([
+        1,
+        `superchunk: ${at("link")}: a symbolic link to ${at("unmounted")}, where nothing is; bring that folder back, or choose another path\n`,
+      ]);
+    }
+    expect(readlinkSync(at("link"))).toBe(at("unmounted"));
   });
 
   it("leaves nothing when making an array of default values is interrupted", async () => {

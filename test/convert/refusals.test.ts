@@ -233,7 +233,7 @@ test("a file in the way of a folder, and a folder in the way of a file, are name
       const made = convert(at("a"), at(folder), { to: "zarr", ...options });
       await expect(made).rejects.toMatchObject({
         code: "CONFLICT",
-        message: `${at("way/file")}: a file is in the way of the folder; remove it, or choose another place`,
+        message: `${at("way/file")}: this is a file, but a folder is needed; choose another path, or move the file away`,
       });
     }
   expect(readFileSync(at("way/file"), "utf8")).toBe("x");

@@ -29,7 +29,7 @@ import { weighPages } from "./weigh.mjs";
 
 /** Maximum published size. */
 const MOST_FILES = 155;
-const MOST_BYTES = 3_070_000;
+const MOST_BYTES = 3_080_000;
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..", "..");

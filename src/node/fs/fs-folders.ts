@@ -14,7 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { rethrowAfter, runPooled } from "../../store/pool.ts";
 import type { PutOptions } from "../../store/types.ts";
-import { explainError, ifThere, isAbsence, lstat, systemCode } from "./fs-handles.ts";
+import { explainError, ifThere, isAbsence, lstat, statIfThere, systemCode } from "./fs-handles.ts";
 
 /** Most folders to remember; then all are forgotten. */
 const MAX_REMEMBERED = 4096;
@@ -117,7 +117,7 @@ export class Folders {
     }
     const made = this.find(folder);
     if (made !== undefined) return made;
-    throw fileInTheWay(this.describe(folder));
+    throw notAFolder(this.describe(folder));
   }
 
   /** Notes a removed entry for {@link syncPending}. `path`: the folder's real path. */
@@ -211,7 +211,7 @@ export class Folders {
     try {
       fs.mkdirSync(path);
     } catch (error) {
-      if (systemCode(error) === "ENOTDIR") throw fileInTheWay(parent);
+      if (systemCode(error) === "ENOTDIR") throw notAFolder(parent);
       if (systemCode(error) !== "EEXIST") throw error;
       return false;
     }
@@ -225,9 +225,15 @@ export class Folders {
   }
 }
 
-function fileInTheWay(path: string): SuperchunkError {
-  const summary = "a file is in the way of the folder; remove it, or choose another place";
-  return new SuperchunkError("CONFLICT", summary, { path });
+/** The error for a path that has to be a folder, and is a file, or a link to where nothing is, as to a disk that is not mounted. */
+export function notAFolder(path: string): SuperchunkError {
+  const target = statIfThere(path) === undefined ? fs.readlinkSync(path) : undefined;
+  const reason =
+    target === undefined
+      ? "this is a file, but a folder is needed; choose another path, or move the file away"
+      : `a symbolic link to ${target}, where nothing is; bring that folder back, or choose another path`;
+  const found = target === undefined ? "a file" : "a link";
+  return new SuperchunkError("CONFLICT", reason, { path, expected: "a folder", found });
 }
 
 /** A folder's path with one more part. */

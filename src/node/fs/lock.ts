@@ -9,8 +9,8 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
-import { explainError, isAbsence, lacksHardLinks, readPlain, systemCode } from "./fs-handles.ts";
+import { notAFolder, removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
+import { explainError, isAbsence, lacksHardLinks, lstat, readPlain, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
 export interface LockHolder {
@@ -169,15 +169,12 @@ function inTheWay(path: string, isAbsent: boolean): unknown {
     try {
       isFolder = fs.statSync(folder).isDirectory();
     } catch (error) {
-      if (isAbsence(error)) continue;
-      return undefined; // the first error is the one to report
+      if (!isAbsence(error)) return undefined; // the first error is the one to report
+      if (lstat(folder) === undefined) continue;
+      isFolder = false;
     }
     if (isFolder) return isAbsent ? whyClosed(folder) : undefined;
-    return new SuperchunkError(
-      "CONFLICT",
-      "this is a file, but a folder is needed; choose another path, or move the file away",
-      { path: folder, expected: "a folder", found: "a file" },
-    );
+    return notAFolder(folder);
   }
   return undefined;
 }
