@@ -170,7 +170,9 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
     // The search ends at the root of the file system.
     if (isBucketAddress(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
   const inside = keyOf(relative(repository, location));
-  const references = await openReferences(repository, { ...options, form: "icechunk" });
+  const { allow, authorize, containers, credentials, openContainer, signal } = options;
+  const places = { allow, authorize, containers, credentials, openContainer, signal };
+  const references = await openReferences(repository, { ...places, form: "icechunk" });
   const store = asReadable(references, repository.replace(/\?.*$/s, ""));
   return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
 }

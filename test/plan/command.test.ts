@@ -56,7 +56,7 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
     [".zarray", "readers of Zarr"],
     ["notes.json", "never changes"],
     ["mine", "other files"],
-    ["mine/notes", "in the way"],
+    ["mine/notes", "this is a file, but a folder is needed"],
   ] as const) {
     const { code, err } = await runCli(["plan", tables, at("out.zarr"), "-o", at(name)]);
     expect([name, code > 0, err]).toEqual([name, true, expect.stringContaining(reason)]);

@@ -1,7 +1,12 @@
 /** Icechunk without its native code: the message if that is missing, and which of two writers wins. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { describe, expect, it } from "vitest";
+import { isSuperchunkError } from "../../src/errors.ts";
 import { CommitDraft, explainMissing } from "../../src/node/icechunk/icechunk.ts";
+import { open } from "../../src/node/index.ts";
+import { temporaryFolder } from "../folder.ts";
 
 /**
  * Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from its
@@ -89,4 +94,20 @@ describe("Icechunk that cannot be loaded", () => {
     const cause = new Error("Cannot find package '@earthmover/icechunk' imported from here");
     expect(explainMissing(cause).message).toContain("npm install @earthmover/icechunk");
   });
+});
+
+it("a repository is opened with any options of opening, of which its references take some", async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "repo"), "no repository");
+  const options = {
+    damaged: "fill",
+    verify: false,
+    columns: ["x"],
+    concurrency: 2,
+    allow: [folder],
+  } as const;
+  const error = await open(join(folder, "x"), options).catch((reason: unknown) => reason);
+  // It cannot be read, or Icechunk is not there.
+  expect(isSuperchunkError(error)).toBe(true);
+  expect(String(error)).not.toContain("unknown option");
 });
