@@ -2,6 +2,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { ChunksOptions, LongOptions, OpenOptions, ReadOptions } from "../../src/archive/kinds/types.ts";
+import type { LATE } from "../../src/bytes/check-options.ts";
+import type { LinkPathOptions } from "../../src/node/dual/link.ts";
+import type { OpenAnyOptions } from "../../src/open/open-node.ts";
 import { compileModules, readExamples } from "../examples.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { sample } from "../scope.ts";
@@ -65,3 +69,27 @@ test.each(sample(RESOLUTIONS, 1))(
     expect(said).toMatch(/^\S*wrong\.ts\(\d+,\d+\): error TS\d+: [^\n]*(?:\n +[^\n]*)*\n$/);
   },
 );
+
+/** The types of the options that are checked when a method needs them. */
+interface Checked {
+  readonly open: OpenOptions;
+  readonly openAny: OpenAnyOptions;
+  readonly link: LinkPathOptions;
+  readonly read: ReadOptions;
+  readonly chunks: ChunksOptions;
+  readonly long: LongOptions;
+}
+
+type NamesIn<List extends string> = List extends `${infer First} ${infer Rest}`
+  ? First | NamesIn<Rest>
+  : List;
+
+test("no option of a type is refused as unknown", () => {
+  type Refused = {
+    [Call in keyof Checked]: Exclude<keyof Checked[Call], NamesIn<(typeof LATE)[Call]>>;
+  }[keyof Checked];
+
+  // Does not compile otherwise, and names the option.
+  const refused: [Refused] extends [never] ? "none" : Refused = "none";
+  expect(refused).toBe("none");
+});
