@@ -105,7 +105,8 @@ export async function repairSource(
     );
   const looked = await repairArray(store, key, { ...options, dryRun: true }).catch(async (error: unknown) => {
     // An array whose document in an older Zarr hierarchy is damaged has no folder of its own: say what is damaged.
-    if (isSuperchunkError(error, "NOT_FOUND")) await open(store, key, { openPlace: options.openPlace, signal: options.signal });
+    if (isSuperchunkError(error, "NOT_FOUND"))
+      await open(store, key, { openPlace: options.openPlace, signal: options.signal });
     throw error;
   });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
