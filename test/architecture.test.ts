@@ -179,7 +179,7 @@ const LATER: Readonly<Record<string, number>> = {
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 90_129, bar: 58_000 },
+  lines: { limit: 90_123, bar: 58_000 },
   files: { limit: 368, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

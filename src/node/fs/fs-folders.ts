@@ -206,15 +206,9 @@ export class Folders {
     this.#made = [];
   }
 
-  /** Returns false if the path exists already: another writer created it, or a file is in the way; the caller checks which. */
+  /** As {@link makeFolder}. */
   async #makeOne(path: string, parent: string, durable: boolean): Promise<boolean> {
-    try {
-      fs.mkdirSync(path);
-    } catch (error) {
-      if (systemCode(error) === "ENOTDIR") throw notAFolder(parent);
-      if (systemCode(error) !== "EEXIST") throw error;
-      return false;
-    }
+    if (!makeFolder(path)) return false;
     if (!durable) {
       this.#unsynced.add(parent);
       return true;
@@ -222,6 +216,18 @@ export class Folders {
     // If it stayed, the next call would take it for durable.
     await this.sync(parent).catch(rethrowAfter(() => removeFolder(path)));
     return true;
+  }
+}
+
+/** Returns false if the path exists already: another writer created it, or a file is in the way; the caller checks which. */
+export function makeFolder(path: string): boolean {
+  try {
+    fs.mkdirSync(path);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "ENOTDIR") throw notAFolder(dirname(path));
+    if (systemCode(error) !== "EEXIST") throw error;
+    return false;
   }
 }
 

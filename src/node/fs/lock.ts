@@ -9,7 +9,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { notAFolder, removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
+import { makeFolder, notAFolder, removeFolder, renameWhenFree, syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, lacksHardLinks, lstat, readPlain, systemCode } from "./fs-handles.ts";
 import { isTemporary, newMark, temporaryName } from "./fs-write.ts";
 
@@ -137,17 +137,6 @@ function makeFolders(path: string): readonly string[] {
   } catch (error) {
     for (const folder of made) removeFolder(folder);
     throw error;
-  }
-}
-
-/** Returns false if another process has created it meanwhile. */
-function makeFolder(path: string): boolean {
-  try {
-    fs.mkdirSync(path);
-    return true;
-  } catch (error) {
-    if (systemCode(error) !== "EEXIST") throw error;
-    return false;
   }
 }
 
