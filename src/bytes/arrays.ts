@@ -179,6 +179,12 @@ export function* positionsOf(counts: readonly number[]): Generator<number[]> {
   for (let index = 0; index < total; index++) yield unravel(index, counts);
 }
 
+/** All combinations of one entry from each list, the last list fastest. */
+export function* combine<T>(lists: readonly (readonly T[])[]): Generator<T[]> {
+  for (const position of positionsOf(lists.map(({ length }) => length)))
+    yield lists.map((list, d) => list[at(position, d)] as T);
+}
+
 // Memory for results. A failed allocation is an error with a code, and large memory can be prepared.
 
 /** Bytes of a result from which on its memory is prepared; below that, preparing takes as long as it saves. */

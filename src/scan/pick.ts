@@ -4,7 +4,7 @@
  *
  * Knows what arrays have in common. @see docs/library.md
  */
-import { allocate, at, elementsOf } from "../bytes/arrays.ts";
+import { allocate, at, combine, elementsOf } from "../bytes/arrays.ts";
 import { checkOptions } from "../bytes/check-options.ts";
 import { notNamed, SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
@@ -69,8 +69,7 @@ export async function pickOuter(
   const unit =
     array.shape.length === 0 ? 1 : Math.max(1, elementsOf(array.shape.slice(1)) * array.dtype.itemSize);
   const groups = dims.map(({ indices }, d) => groupsOf(indices, chunkNumberer(array, d), d === 0 ? unit : 1));
-  const boxes = counts.includes(0) ? [] : productOf(groups);
-  for await (const { box, bytes } of chosen.readAll(boxes, options.signal)) {
+  for await (const { box, bytes } of chosen.readAll(combine(groups), options.signal)) {
     const inner = stridesOf(box.map(({ from, to }) => to - from));
     const copy = (d: number, source: number, target: number): void => {
       const group = box[d];
@@ -285,16 +284,6 @@ function groupOfPoints(indices: Float64Array, points: readonly number[]): Group 
   const to = own.reduce((most, index) => Math.max(most, index + 1), 0);
   const sources = Int32Array.from(own, (index) => index - from);
   return { from, to, sources, targets: Int32Array.from(points), isRun: false };
-}
-
-/** All combinations, the last dimension fastest. */
-function* productOf(groups: readonly (readonly Group[])[]): Generator<readonly Group[]> {
-  const [first, ...others] = groups;
-  if (first === undefined) {
-    yield [];
-    return;
-  }
-  for (const group of first) for (const rest of productOf(others)) yield [group, ...rest];
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

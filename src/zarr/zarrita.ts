@@ -6,7 +6,7 @@
  * The store handles all of that: zarrita gets whole chunks of little-endian values.
  */
 
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, positionsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -14,7 +14,6 @@ import type { ByteRange, WritableStore } from "../store/types.ts";
 import { copyItems, repeatItem, swapItems } from "../values/copy-items.ts";
 import { stridesOf } from "../values/selection.ts";
 import { leafOf } from "./codecs/chain.ts";
-import { startsOf } from "./document/chunk-grid.ts";
 import { hasByteOrder } from "./document/data-type.ts";
 import type { ZarrArray } from "./read/array.ts";
 import { type CreateZarrOptions, createZarr, type ZarrSpecification } from "./write/create.ts";
@@ -180,7 +179,8 @@ export async function writeFromZarrita(
   );
   const { shardShape } = array;
   const step = shardShape ?? chunkShape;
-  for (const start of startsOf(source.shape, step)) {
+  for (const position of positionsOf(source.shape.map((length, d) => Math.ceil(length / at(step, d))))) {
+    const start = position.map((index, d) => index * at(step, d));
     const stop = start.map((first, d) => Math.min(first + at(step, d), at(source.shape, d)));
     const bytes = await gather(source, start, stop, array.dtype.itemSize);
     const selection = start.map((first, d) => ({ start: first, stop: at(stop, d), step: 1 }));
@@ -216,10 +216,7 @@ async function gather(
   const strides = stridesOf(counts);
   const firsts = start.map((first, d) => Math.floor(first / at(source.chunks, d)));
   const ends = stop.map((last, d) => Math.ceil(last / at(source.chunks, d)));
-  for (const offset of startsOf(
-    ends.map((end, d) => end - at(firsts, d)),
-    ends.map(() => 1),
-  )) {
+  for (const offset of positionsOf(ends.map((end, d) => end - at(firsts, d)))) {
     const position = offset.map((index, d) => index + at(firsts, d));
     const chunk = await source.getChunk(position);
     const from = position.map((index, d) => Math.max(at(start, d), index * at(source.chunks, d)));

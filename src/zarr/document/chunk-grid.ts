@@ -175,25 +175,6 @@ export function partOfView(view: ItemView, segments: readonly AxisSegment[]): It
   return { ...view, offset };
 }
 
-/** All combinations of one entry from each list, the last list fastest. The yielded list is reused. */
-export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonly T[]> {
-  if (lists.some((list) => list.length === 0)) return;
-  const chosen = lists.map(() => 0);
-  const current = lists.map((list) => list[0] as T);
-  for (;;) {
-    yield current;
-    let d = lists.length - 1;
-    for (; d >= 0; d--) {
-      const list = lists[d] ?? [];
-      const next = at(chosen, d) + 1;
-      chosen[d] = next < list.length ? next : 0;
-      current[d] = list[at(chosen, d)] as T;
-      if (next < list.length) break;
-    }
-    if (d < 0) return;
-  }
-}
-
 /** Consecutive cells of one length along an axis, in items. */
 export interface LengthRun {
   readonly length: number;
@@ -251,20 +232,6 @@ export class UnequalCells {
 
   #runOf(cell: number): number {
     return Math.max(0, countLeading(this.#starts.length, (i) => at(this.#starts, i).cell <= cell) - 1);
-  }
-}
-
-/** The first items of the boxes of `step` that an array is cut into, in C order. */
-export function* startsOf(shape: readonly number[], step: readonly number[]): Generator<number[]> {
-  if (shape.includes(0)) return;
-  const start = shape.map(() => 0);
-  for (let axis = 0; axis >= 0; ) {
-    yield [...start];
-    for (axis = shape.length - 1; axis >= 0; axis--) {
-      const next = at(start, axis) + at(step, axis);
-      start[axis] = next < at(shape, axis) ? next : 0;
-      if (start[axis] !== 0) break;
-    }
   }
 }
 

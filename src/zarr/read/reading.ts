@@ -5,7 +5,7 @@
  * object's version is checked, so that bytes of two versions are never mixed.
  */
 
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, combine, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled, Turns } from "../../store/pool.ts";
 import { type GeneratingStore, isGenerating, type ReadableStore } from "../../store/types.ts";
@@ -14,7 +14,6 @@ import { type Chain, innerGrid, permute, type ShardingSerializer, shardIndexOf }
 import {
   type AxisSegment,
   type ChunkExtent,
-  combine,
   partOfView,
   regularAxis,
   segmentsOf,
@@ -96,9 +95,8 @@ export class ChunkReading {
       await this.#readChunk(only, partOfView(target, only), signal ?? NEVER);
       return;
     }
-    const chunks = mapEach(combine(lists), (segments) => [...segments]);
     await runPooled(
-      chunks,
+      combine(lists),
       this.#concurrency,
       (segments, inner) => this.#readChunk(segments, partOfView(target, segments), inner),
       signal,
@@ -300,16 +298,14 @@ export class ChunkReading {
     const lists = permute(extents, chain.order).map((extent, d) => [
       ...segmentsOf(regularAxis(at(stored, d), at(serializer.chunkShape, d)), extent),
     ]);
-    return {
-      count: elementsOf(lists.map(({ length }) => length)),
-      capacity: elementsOf(grid),
-      parts: mapEach(combine(lists), (segments) => ({
-        slot: segments.reduce((slot, { chunk }, d) => slot * at(grid, d) + chunk, 0),
-        // The yielded list is reused for the next one.
-        segments: [...segments],
-        target: partOfView(view, segments),
-      })),
-    };
+    function* parts(): Generator<InnerPart> {
+      for (const segments of combine(lists)) {
+        const slot = segments.reduce((sum, { chunk }, d) => sum * at(grid, d) + chunk, 0);
+        yield { slot, segments, target: partOfView(view, segments) };
+      }
+    }
+    const count = elementsOf(lists.map(({ length }) => length));
+    return { count, capacity: elementsOf(grid), parts: parts() };
   }
 
   /** The job of a chain without shards; undefined for one with shards. */
@@ -338,8 +334,4 @@ export class ChunkReading {
       extents.map(({ count }) => count),
     );
   }
-}
-
-function* mapEach<T, U>(items: Iterable<T>, make: (item: T) => U): Generator<U> {
-  for (const item of items) yield make(item);
 }

@@ -1,11 +1,10 @@
 /** Encodes a chunk of any chain from its items, including nested shards. Knows chains; must not know stores. */
 
-import { at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, positionsOf } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
-import { combine } from "../document/chunk-grid.ts";
 import { encodeShardIndex } from "../read/shard-index.ts";
 import { placeParts } from "./shard-apply.ts";
 import type { ChunkOrder } from "./write-settings.ts";
@@ -77,7 +76,7 @@ async function encodeInnerChunks(
   const length = elementsOf(chunkShape) * itemSize;
   const chunks = new Map<number, Uint8Array>();
   let slot = 0;
-  for (const position of combine(grid.map((n) => Array.from({ length: n }, (_, i) => i)))) {
+  for (const position of positionsOf(grid)) {
     let offset = 0;
     position.forEach((index, d) => {
       offset += index * at(chunkShape, d) * at(strides, d);

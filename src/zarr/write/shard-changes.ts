@@ -5,7 +5,7 @@
  * Chunks are encoded into the store's memory if it offers any, else into reused buffers. Knows the layout of shards; must not
  * know where chunks come from or where the shard goes.
  */
-import { allocate, at, BufferShelf, elementsOf } from "../../bytes/arrays.ts";
+import { allocate, at, BufferShelf, combine, elementsOf } from "../../bytes/arrays.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
@@ -13,7 +13,7 @@ import type { PieceRooms } from "../../store/source.ts";
 import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
-import { type AxisSegment, combine, partOfView, regularAxis, segmentsOf } from "../document/chunk-grid.ts";
+import { type AxisSegment, partOfView, regularAxis, segmentsOf } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "../read/reading.ts";
 import { emptyEntries, encodeShardIndex } from "../read/shard-index.ts";
@@ -173,14 +173,9 @@ export function shardChangesOf(
     ...segmentsOf(regularAxis(at(stored, d), at(chunkShape, d)), extent),
   ]);
   const changes: InnerChunk[] = [];
-  for (const combined of combine(lists)) {
-    const parts = [...combined];
-    let slot = 0;
-    parts.forEach(({ chunk }, d) => {
-      slot = slot * at(grid, d) + chunk;
-    });
+  for (const parts of combine(lists)) {
     changes.push({
-      slot,
+      slot: parts.reduce((slot, { chunk }, d) => slot * at(grid, d) + chunk, 0),
       encode: async (signal, room) => {
         const change = partOfView(turned, parts);
         const items = await regions.mergeInner(parts, change, region.start, chunkShape, signal);

@@ -1,6 +1,6 @@
 /** A Zarr array open for writing: whole chunks, and parts of them. */
 
-import { at, elementsOf, IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
+import { at, combine, elementsOf, IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -11,14 +11,7 @@ import { putItem } from "../../values/item-bytes.ts";
 import { type Extent, resolveSelection, type Selection, stridesOf } from "../../values/selection.ts";
 import { NUMBER_ARRAYS } from "../../values/values.ts";
 import { leafOf, type ShardingSerializer, shardIndexOf, stagesOf } from "../codecs/chain.ts";
-import {
-  type AxisSegment,
-  combine,
-  partOfView,
-  segmentsOf,
-  shapeAt,
-  startAt,
-} from "../document/chunk-grid.ts";
+import { type AxisSegment, partOfView, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { ZarrArray } from "../read/array.ts";
 import type { ReadSettings } from "../read/leaf.ts";
@@ -178,15 +171,12 @@ export class WritableZarrArray extends ZarrArray {
     const lists = this.model.axes.map((axis, d) => [
       ...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 }),
     ]);
-    const chunks = (function* () {
-      for (const segments of combine(lists)) yield [...segments];
-    })();
     // The shard writer does not know an encoder that is passed to this call alone.
     const shardWriter =
       options.shardWriter ?? (options.encoder === undefined ? this.#settings.shardWriter : undefined);
     let begun = 0;
     await runPooled(
-      chunks,
+      combine(lists),
       Math.max(CONCURRENCY, KEPT + (shardWriter?.parallel ?? 0)),
       (segments, signal) => {
         const offeredTo = begun++ < KEPT ? undefined : shardWriter;
