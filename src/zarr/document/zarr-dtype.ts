@@ -379,6 +379,8 @@ const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
 function floatFill({ itemSize, byteOrder }: Word, value: JsonValue): Fill | undefined {
   if (typeof value !== "bigint" && typeof value !== "number" && !SPECIAL.includes(value)) return undefined;
   const number = Number(value);
+  // The item would be infinity.
+  if (itemSize === 4 && Number.isFinite(number) && !Number.isFinite(Math.fround(number))) return undefined;
   const item = new Uint8Array(itemSize);
   const [view, little] = [new DataView(item.buffer), byteOrder !== "big"];
   const half = itemSize === 2 ? halfBits(number) : undefined;
