@@ -66,27 +66,18 @@ function formatTime(time: bigint, digits: number): string {
   if (digits === -1) return `${pad(time / 60n)}:${pad(time % 60n)}`;
   const second = 10n ** BigInt(digits);
   const seconds = Number(time / second);
-  const minutes = wholes(seconds, 60);
-  const clock = `${pad(wholes(minutes, 60))}:${pad(minutes % 60)}:${pad(seconds % 60)}`;
+  const minutes = Math.floor(seconds / 60);
+  const clock = `${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}:${pad(seconds % 60)}`;
   return digits === 0 ? clock : `${clock}.${pad(time % second, digits)}`;
 }
 
-/** The proleptic Gregorian date of a day counted from 1970-01-01. Uses eras of 400 years that start in March. */
+/** The proleptic Gregorian date of a day counted from 1970-01-01. It repeats every 400 years, and `Date` has only some of them. */
 function formatDays(day: bigint): string {
-  const shifted = day + 719_468n;
-  const era = floorDivide(shifted, 146_097n);
-  const ofEra = Number(shifted - era * 146_097n);
-  const leaps = wholes(ofEra, 1460) - wholes(ofEra, 36_524) + wholes(ofEra, 146_096);
-  const yearOfEra = wholes(ofEra - leaps, 365);
-  const ofYear = ofEra - (365 * yearOfEra + wholes(yearOfEra, 4) - wholes(yearOfEra, 100));
-  const march = wholes(5 * ofYear + 2, 153);
-  const dayOfMonth = ofYear - wholes(153 * march + 2, 5) + 1;
-  const month = march < 10 ? march + 3 : march - 9;
-  const year = era * 400n + BigInt(month <= 2 ? yearOfEra + 1 : yearOfEra);
-  return `${formatYear(year)}-${pad(month)}-${pad(dayOfMonth)}`;
+  const cycles = floorDivide(day, 146_097n);
+  const date = new Date(Number(day - cycles * 146_097n) * 86_400_000);
+  const year = formatYear(BigInt(date.getUTCFullYear()) + 400n * cycles);
+  return `${year}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}`;
 }
-
-const wholes = (value: number, part: number): number => Math.floor(value / part);
 
 function formatYear(year: bigint): string {
   return year < 0n ? `-${pad(-year, 4)}` : pad(year, 4);
