@@ -276,3 +276,18 @@ test("bytes after a Blosc chunk in its object cost no values, and are named", as
   expect(await opened.getBytes()).toEqual(whole);
   expect(reports.map(({ problems }) => problems.length)).toEqual([1]);
 });
+
+test("what is damaged is looked for again after a failure of the store", async () => {
+  const { image, key } = await made({});
+  class FailingStore extends MemoryStore {
+    failures = 1;
+    override async get(key: string): Promise<Uint8Array | undefined> {
+      if (key.includes("/c/") && this.failures-- > 0) throw new Error("the network is down");
+      return super.get(key);
+    }
+  }
+  const store = new FailingStore(image);
+  const options = { damaged: "fill" } as const;
+  await expect(openZarrArray(store, key, options)).rejects.toThrow("the network is down");
+  expect((await openZarrArray(store, key, options)).shape).toEqual([12, 10]);
+});

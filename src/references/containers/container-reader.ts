@@ -192,11 +192,9 @@ export function placeOpener({
     const moved =
       location === undefined ? {} : { location: location + prefix.slice(container.prefix.length) };
     const secrets = own === undefined ? undefined : credentials?.[own];
-    const store =
-      opened.get(prefix) ??
-      Promise.resolve(openContainer({ ...container, prefix, ...moved }, secrets, { redirects }));
-    opened.set(prefix, store);
-    return store;
+    return keepMade(opened, prefix, async () =>
+      openContainer({ ...container, prefix, ...moved }, secrets, { redirects }),
+    );
   };
 }
 

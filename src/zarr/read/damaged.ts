@@ -13,6 +13,7 @@ import type { JournalWrite } from "../../format/journal.ts";
 import { mergeSpans } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, resolveRange } from "../../store/key.ts";
+import { keepMade } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, permute, type ShardingSerializer, shardIndexOf } from "../codecs/chain.ts";
 import {
@@ -326,19 +327,14 @@ export function openDamagedArray(
   const path = array.store.describe(array.path);
   const opened = CACHE.get(options) ?? new Map<string, Promise<ZarrArray>>();
   CACHE.set(options, opened);
-  const known = opened.get(path);
-  if (known !== undefined) return known;
-  const open = async (): Promise<ZarrArray> => {
+  return keepMade(opened, path, async () => {
     const { holes, lost, problems, store } = await surveyZarrArray(array, { signal: options.signal });
     if (holes.length + lost.length + problems.length === 0) return array;
     options.onDamage?.({ path, holes, problems, lost });
     const filled = new ZarrArray(store, array.model, options);
     if (options.damaged !== "skip" || array.shape.length === 0 || holes.length === 0) return filled;
     return withoutRows(filled, holes, options);
-  };
-  const made = open();
-  opened.set(path, made);
-  return made;
+  });
 }
 
 /** The array without the rows of lost chunks. Each shard becomes objects of one chunk, because some of its rows may stay. */
