@@ -176,7 +176,10 @@ function runAfterMessage(action: () => void): void {
   port2.postMessage(undefined);
 }
 
-/** The promise that a map keeps for a key, or `make` gives. One that fails is not kept; the first ones over `most` are dropped. */
+/**
+ * The promise that a map keeps for a key, or `make` gives, which must not depend on one caller's signal. One that fails is not
+ * kept; those over `most` that were asked for least recently are dropped.
+ */
 export function keepMade<K, V>(
   map: Map<K, Promise<V>>,
   key: K,
@@ -184,10 +187,9 @@ export function keepMade<K, V>(
   most: number = Number.POSITIVE_INFINITY,
 ): Promise<V> {
   const known = map.get(key);
-  if (known !== undefined) return known;
-  const made = make();
+  const made = known ?? make();
   keepLast(map, key, made, most);
-  made.catch(() => map.delete(key));
+  if (known === undefined) made.catch(() => map.get(key) === made && map.delete(key));
   return made;
 }
 

@@ -1,9 +1,11 @@
 /** A set of references, or a file of containers, with a wrong member: the error names the file and the member. */
+import { setImmediate } from "node:timers/promises";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { expect, test } from "vitest";
 import { parseContainers } from "../../src/references/containers/containers.ts";
 import { openKerchunkParquet, parseKerchunkJson } from "../../src/references/kerchunk/kerchunk-index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import type { StoreOptions } from "../../src/store/types.ts";
 
 const text = (value: string): object => ({ message: expect.stringContaining(value) as string });
 
@@ -80,21 +82,23 @@ test("files of rows that are missing, short or wrong are named", async () => {
   });
 });
 
+/** A file of rows. */
+function rows(paths: (string | null)[], isGuarded: boolean): Uint8Array {
+  const counts = (value: bigint) => ({
+    ...{ data: BigInt64Array.from(paths, () => value), type: "INT64" as const },
+  });
+  const columnData = [
+    { name: "path", data: paths, type: "STRING" as const },
+    { name: "offset", ...counts(0n) },
+    { name: "size", ...counts(8n) },
+    ...(isGuarded ? [{ name: "object_size", ...counts(-1n) }] : []),
+  ];
+  return new Uint8Array(parquetWriteBuffer({ columnData }));
+}
+
 test("[FV-02] kerchunk leaves out files without a reference: their chunks are not stored", async () => {
   const metadata = JSON.stringify({ metadata: { "x/.zarray": ZARRAY, "y/.zarray": ZARRAY }, record_size: 2 });
   const store = new MemoryStore([["set/.zmetadata", new TextEncoder().encode(metadata)]]);
-  const rows = (paths: (string | null)[], isGuarded: boolean): Uint8Array => {
-    const counts = (value: bigint) => ({
-      ...{ data: BigInt64Array.from(paths, () => value), type: "INT64" as const },
-    });
-    const columnData = [
-      { name: "path", data: paths, type: "STRING" as const },
-      { name: "offset", ...counts(0n) },
-      { name: "size", ...counts(8n) },
-      ...(isGuarded ? [{ name: "object_size", ...counts(-1n) }] : []),
-    ];
-    return new Uint8Array(parquetWriteBuffer({ columnData }));
-  };
   await store.put("set/x/refs.1.parq", rows(["file:///a", null], false));
   const set = await openKerchunkParquet(store, "set");
   expect(await set.find("x/2")).toMatchObject({ location: "file:///a" });
@@ -107,6 +111,42 @@ test("[FV-02] kerchunk leaves out files without a reference: their chunks are no
   await store.put("set/x/refs.1.parq", rows(["file:///a", null], true));
   const own = await openKerchunkParquet(store, "set");
   await expect(own.find("x/0")).rejects.toMatchObject({ code: "INCOMPLETE" });
+});
+
+/** Answers late, and counts the requests. */
+class SlowStore extends MemoryStore {
+  asked = 0;
+  override async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    this.asked++;
+    await setImmediate();
+    options?.signal?.throwIfAborted();
+    return super.get(key);
+  }
+}
+
+test("a caller that is aborted does not fail another one that waits for the same file of rows", async () => {
+  const metadata = JSON.stringify({ metadata: { "x/.zarray": ZARRAY }, record_size: 4 });
+  const store = new SlowStore([["set/.zmetadata", new TextEncoder().encode(metadata)]]);
+  await store.put("set/x/refs.0.parq", rows(["file:///a", "file:///b", null, null], true));
+  const set = await openKerchunkParquet(store, "set");
+  const aborted = new AbortController();
+  const first = set.find("x/0", { signal: aborted.signal }).catch(() => undefined);
+  const second = set.find("x/1");
+  aborted.abort();
+  expect(await second).toMatchObject({ location: "file:///b" });
+  await first;
+});
+
+test("files that kerchunk left out are looked for once each, and those before the first that is there once more", async () => {
+  const shape = [50];
+  const metadata = JSON.stringify({ metadata: { "x/.zarray": { ...ZARRAY, shape } }, record_size: 1 });
+  const store = new SlowStore([["set/.zmetadata", new TextEncoder().encode(metadata)]]);
+  await store.put("set/x/refs.49.parq", rows(["file:///a"], false));
+  const set = await openKerchunkParquet(store, "set");
+  store.asked = 0;
+  for (let i = 0; i < 49; i++) expect(await set.find(`x/${i}`)).toBeUndefined();
+  expect(await set.find("x/49")).toMatchObject({ location: "file:///a" });
+  expect(store.asked).toBe(100);
 });
 
 const HEAD = '"format": "superchunk-containers", "version": 1';

@@ -1,7 +1,9 @@
+import { setImmediate as aMoment } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { isWritable, type ReadableStore } from "../../src/store/types.ts";
 import { withCoalescing } from "../../src/store/wrappers/coalescing.ts";
+import { withHeads } from "../../src/store/wrappers/heads.ts";
 import { withCounting } from "./counting.ts";
 import { type FaultKind, withFaults } from "./faulty.ts";
 import { collectEntries, describeReading, describeWriting, OBJECTS } from "./store-contract.ts";
@@ -37,6 +39,30 @@ describe("a wrapper", () => {
     expect(isWritable(withCounting(memory).store)).toBe(true);
     const sized = withCoalescing({ ...reader, readsToStat: true, sizeOf: async (key) => key.length });
     expect([sized.readsToStat, await sized.sizeOf?.("four")]).toEqual([true, 4]);
+  });
+});
+
+describe("a store that keeps beginnings", () => {
+  it("does not fail a caller because another one that waits for the same beginning is aborted", async () => {
+    const memory = new MemoryStore([["x", BYTES]]);
+    const slow: ReadableStore = {
+      describe: (key) => key,
+      get: (key) => memory.get(key),
+      getRange: async (key, range, options) => {
+        await aMoment();
+        options?.signal?.throwIfAborted();
+        return memory.getRange(key, range);
+      },
+      stat: (key) => memory.stat(key),
+      list: (folder) => memory.list(folder),
+    };
+    const store = withHeads(slow);
+    const aborted = new AbortController();
+    const first = store.getRange("x", { offset: 0, length: 4 }, { signal: aborted.signal });
+    const second = store.getRange("x", { offset: 4, length: 4 });
+    aborted.abort();
+    await expect(first).rejects.toMatchObject({ name: "AbortError" });
+    expect(await second).toEqual(BYTES.slice(4, 8));
   });
 });
 

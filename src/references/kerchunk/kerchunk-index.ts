@@ -5,10 +5,11 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { addTo, at, elementsOf, isShape, keepLast } from "../../bytes/arrays.ts";
+import { addTo, at, elementsOf, isShape } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
+import { keepMade } from "../../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Guard } from "../containers/guard.ts";
 import { chunkCounts, fromBase64 } from "./kerchunk-forms.ts";
@@ -146,29 +147,32 @@ function parquetIndex(
   metadata: Members,
   recordSize: number,
 ): ReferenceIndex {
-  const files = new Map<string, Promise<ParquetRows>>();
-  const decodeFile = async (file: string, options: StoreOptions): Promise<ParquetRows> => {
-    const path = store.describe(file);
+  const files = new Map<string, Promise<ParquetRows | undefined>>();
+  const decodeFile = async (file: string, options?: StoreOptions): Promise<ParquetRows | undefined> => {
     const bytes = await store.get(file, options);
-    if (bytes !== undefined) return decodeParquetRows(bytes, path);
-    if (await isOfKerchunk(options)) return NO_ROWS;
-    throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
+    return bytes && decodeParquetRows(bytes, store.describe(file));
   };
-  /** kerchunk leaves out files without a reference. True if the first file that is there has no guards, which superchunk's have. */
+  /** True if the first file that is there has no guards, which superchunk's have. Known once one was found. */
+  let hasNoGuards: boolean | undefined;
   const isOfKerchunk = async (options: StoreOptions): Promise<boolean> => {
     for (const file of filesOf(metadata, prefix, recordSize)) {
-      const bytes = await store.get(file, options);
-      if (bytes === undefined) continue;
-      return (await decodeParquetRows(bytes, store.describe(file))).value("object_size", 0) === undefined;
+      if (hasNoGuards !== undefined) break;
+      const rows = await decodeFile(file, options);
+      if (rows !== undefined) hasNoGuards ??= rows.value("object_size", 0) === undefined;
     }
-    return false;
+    return hasNoGuards === true;
   };
-  const open = (file: string, options: StoreOptions): Promise<ParquetRows> => {
-    const known = files.get(file);
-    const rows = known ?? decodeFile(file, options);
-    if (known === undefined) rows.catch(() => files.delete(file));
-    keepLast(files, file, rows, KEPT_FILES);
-    return rows;
+  /**
+   * Undefined for a file without a reference, which kerchunk leaves out. The file is read without the caller's signal, because
+   * other callers may wait for it.
+   */
+  const open = async (file: string, options: StoreOptions): Promise<ParquetRows | undefined> => {
+    const rows = await keepMade(files, file, () => decodeFile(file), KEPT_FILES);
+    if (rows !== undefined || (await isOfKerchunk(options))) return rows;
+    files.delete(file);
+    throw new SuperchunkError("INCOMPLETE", "this file of references is missing", {
+      path: store.describe(file),
+    });
   };
   /** The `.zmetadata` of a group, which is the only list of its members. */
   const consolidated = (group: string): Uint8Array | undefined => {
@@ -192,7 +196,7 @@ function parquetIndex(
       const file = joinKey(prefix, node, `refs.${number}.parq`);
       const path = store.describe(file);
       const rows = await open(file, options);
-      if (rows === NO_ROWS) return undefined;
+      if (rows === undefined) return undefined;
       const at = row % recordSize;
       if (at >= rows.count) throw bad(path, "rows", `has no row for chunk ${key}`, rows.count);
       const raw = rows.value("raw", at);
@@ -214,9 +218,9 @@ function parquetIndex(
     },
     async *locations(options = {}) {
       for (const file of filesOf(metadata, prefix, recordSize)) {
-        const decoded = await open(file, options);
-        for (let at = 0; at < decoded.count; at++) {
-          const location = decoded.value("path", at);
+        const rows = await open(file, options);
+        for (let at = 0; at < (rows?.count ?? 0); at++) {
+          const location = rows?.value("path", at);
           if (typeof location === "string") yield location;
         }
       }
@@ -294,9 +298,6 @@ export interface ParquetRows {
   /** The value of a column in a row; undefined if there is none. */
   value(column: string, row: number): unknown;
 }
-
-/** The rows of a file that kerchunk left out. */
-const NO_ROWS: ParquetRows = { count: 0, value: () => undefined };
 
 /** Decodes a file. Throws `BAD_FIELD` for what is not Parquet. `path` is its name in messages. */
 export async function decodeParquetRows(bytes: Uint8Array, path: string): Promise<ParquetRows> {

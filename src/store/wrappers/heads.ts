@@ -55,7 +55,9 @@ export function withHeads(store: ReadableStore): ReadableStore {
       if (!isSound || range.offset >= HEAD) return store.getRange(key, range, options);
       options?.signal?.throwIfAborted();
       const end = range.offset + range.length;
-      const head = await (heads.get(key) ?? (end <= HEAD ? read(key, options) : undefined));
+      // The read of another caller may fail only because that caller was aborted.
+      const known = await heads.get(key)?.catch(() => undefined);
+      const head = known ?? (end <= HEAD ? await read(key, options) : undefined);
       // If the object is shorter than a beginning, all of it is known.
       const isThere =
         end <= HEAD || (head !== undefined && range.offset < head.bytes.length && head.bytes.length < HEAD);
