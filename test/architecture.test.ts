@@ -137,7 +137,7 @@ test("programs that are not compiled import modules and names that exist", () =>
     return [...text.matchAll(/import \{([^}]*)\} from "(\.[^"]+)"/g)].flatMap(
       ([, names = "", target = ""]) => {
         const built = posix.join(posix.dirname(program), target);
-        const source = built.startsWith("build/") ? built.slice(6).replace(/\.js$/, ".ts") : built;
+        const source = built.replace(/^(?:build|dist)\/(.*)\.js$/, "$1.ts");
         if (!existsSync(join(root, source))) return [`${program}: ${target}`];
         const exported = readFileSync(join(root, source), "utf8");
         const asked = names.split(",").map((name) => name.trim().split(" ")[0] ?? "");
