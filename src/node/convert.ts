@@ -96,8 +96,8 @@ export async function* planConversion(
 ): AsyncGenerator<PlanEntry> {
   checkOptions(options, CONVERT_OPTIONS);
   const [from, to] = [[sources].flat().map(givenPath), givenPath(destination)];
-  const { source, close } = await findSources(from, to, options);
   const target = locateDestination(to, options);
+  const { source, close } = await findSources(from, to, options);
   try {
     const above = await membershipOf(to, options);
     const settings = { ...options, openPlace: options.openPlace ?? placeOpener(options) };

@@ -73,10 +73,9 @@ export async function edit(given: string, options: EditPathOptions = {}): Promis
   const path = givenPath(given);
   checkOptions(options, OPTIONS);
   const location = locateEdited(path);
-  const edited = await closeOnFailure(
-    location.store,
-    editIn(location.store, location.path, await settle(path, location, options)),
-  );
+  const editing = settle(path, location, options).then((own) => editIn(location.store, location.path, own));
+  const edited = await closeOnFailure(location.store, editing);
+  if (options.readOnly === true) closeWith(edited, location.store);
   // The record of a linked table's column is in the table.
   const linked = [path, join(path, "..")].some((folder) => fs.existsSync(join(folder, LINK_RECORD)));
   if (options.readOnly !== true && linked)
@@ -116,6 +115,14 @@ export async function create(given: string, options: CreatePathOptions = {}): Pr
       createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),
     ),
   );
+}
+
+/** Closes the store with an editor that holds no lock, whose release closes it for others. */
+function closeWith(edited: Editable, store: WritableStore): void {
+  for (const verb of ["close", "abandon"] as const) {
+    const end = edited[verb].bind(edited);
+    edited[verb] = () => end().finally(() => store.close?.());
+  }
 }
 
 /** The place of an existing object, or of a new one in a group: a file, or a folder as the root of its store. */

@@ -27,7 +27,7 @@ import {
 import { bucketStore, parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { keyOf } from "./fs/fs-folders.ts";
-import { isAbsence, lstat, statIfThere } from "./fs/fs-handles.ts";
+import { isAbsence, isFolder, lstat, statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
 
@@ -57,6 +57,16 @@ export async function locate(location: string): Promise<Location> {
   }
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
   return locatePath(resolve(givenPath(location)), location);
+}
+
+/** Throws `UNSUPPORTED` for a folder, where a file is read. */
+export function refuseFolder(location: string): void {
+  if (isRemote(location) || !isFolder(givenPath(location))) return;
+  throw new SuperchunkError("UNSUPPORTED", "this is a folder; give a file, such as one in it", {
+    path: location,
+    expected: "a file",
+    found: "a folder",
+  });
 }
 
 /** A set of references, and its folder, which has the file of containers too, even if the set is itself a folder. */

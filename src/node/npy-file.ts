@@ -14,7 +14,7 @@ import type { DType } from "../format/types.ts";
 import { pauseIfDue } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { explainError } from "./fs/fs-handles.ts";
-import { closing, locate } from "./locate.ts";
+import { closing, locate, refuseFolder } from "./locate.ts";
 
 /** A `.npy` file whose header was read. */
 export interface NpyFile extends NpyHeader {
@@ -48,6 +48,7 @@ export async function openNpy(
 }
 
 async function openFile(location: string, name: string, options: StoreOptions): Promise<NpyFile> {
+  refuseFolder(location);
   const { store, path } = await locate(location);
   return closing(store, async () => {
     const head = async (length: number): Promise<Uint8Array> =>

@@ -15,7 +15,8 @@ import {
   type TableFile,
   type TableOptions,
 } from "../tables/table-file.ts";
-import { locate } from "./locate.ts";
+import { explainError } from "./fs/fs-handles.ts";
+import { givenPath, locate, refuseFolder } from "./locate.ts";
 import type { NpyFile } from "./npy-file.ts";
 import { encoderOf } from "./threads/threads.ts";
 
@@ -153,6 +154,7 @@ const CSV_BYTES = 1 << 18;
 const MOST_WAITING = 1024;
 
 async function openTableAt(location: string, options: TableOptions): Promise<TableFile> {
+  refuseFolder(location);
   const file = () => locate(location);
   if (/\.parquet$/i.test(location)) {
     const { openParquetTable } = await import("../tables/parquet.ts");
@@ -160,5 +162,13 @@ async function openTableAt(location: string, options: TableOptions): Promise<Tab
   }
   if (!/\.[ct]sv$/i.test(location)) return (await import("../tables/arrow.ts")).openArrowTable(file, options);
   const { openCsv } = await import("../tables/csv.ts");
-  return openCsv(() => createReadStream(location, { highWaterMark: CSV_BYTES }), location, options);
+  return openCsv(() => readText(location), location, options);
+}
+
+async function* readText(location: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* createReadStream(givenPath(location), { highWaterMark: CSV_BYTES });
+  } catch (error) {
+    throw explainError(error, location, "reading", false);
+  }
 }

@@ -246,9 +246,10 @@ export class PlacedStore implements WritableStore {
     await this.closePlaces();
   }
 
-  /** Closes the stores of the places only. */
-  async closePlaces(): Promise<void> {
-    for (const store of this.#places.values()) await store.close?.();
+  /** Closes the stores of the places only, except those that `other` uses too. */
+  async closePlaces(other?: ReadableStore): Promise<void> {
+    const kept = new Set(other instanceof PlacedStore ? other.#places.values() : []);
+    for (const store of this.#places.values()) if (!kept.has(store)) await store.close?.();
   }
 
   async #sync(keys: readonly string[], options: StoreOptions | undefined): Promise<void> {

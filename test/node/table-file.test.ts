@@ -1,5 +1,5 @@
 /** Tables of pyarrow, pandas, Polars and CSV become archives, and are appended to them. @see fixtures/tables/make.py */
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Column,
@@ -16,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { JsonFloat } from "../../src/format/json-float.ts";
-import { create, edit, open, openArray, openTableFile } from "../../src/node/index.ts";
+import { create, edit, open, openArray, openNpy, openTableFile } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openParquetTable } from "../../src/tables/parquet.ts";
 import { type StructArray, toValues } from "../../src/values/values.ts";
@@ -1035,4 +1035,16 @@ test("columns of nulls alone get the type of the archive, and create asks for on
   rows(["f"]);
   for (const each of [file, arrow])
     expect((await runCli(["append", join(folder, "i"), each])).err).toContain("int has no value for that");
+});
+
+test("a folder and a missing file are reported as such, whatever the name says", async () => {
+  const folder = temporaryFolder();
+  for (const name of ["a.parquet", "a.arrow", "a.csv", "a.npy"]) {
+    const path = join(folder, name);
+    const opening = name === "a.npy" ? openNpy : openTableFile;
+    await expect(opening(path)).rejects.toMatchObject({ code: "NOT_FOUND", details: { path } });
+    mkdirSync(path);
+    const failure = { code: "UNSUPPORTED", details: { path, expected: "a file", found: "a folder" } };
+    await expect(opening(path)).rejects.toMatchObject(failure);
+  }
 });

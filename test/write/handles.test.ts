@@ -1,6 +1,6 @@
 /** Files that are open after functions that take paths have returned. */
 
-import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { create as createArray } from "../../src/node/edit.ts";
@@ -10,6 +10,7 @@ import {
   link,
   open,
   openReferences,
+  planConversion,
   repairArray,
   unlink,
   verifyLinkAt,
@@ -63,7 +64,47 @@ describe.skipIf(process.platform !== "linux")("no file stays open", () => {
     expect(openFiles()).toEqual([]);
   });
 
+  test("after archives of every format were opened for plans", async () => {
+    for (const format of ["blz", "bcolz", "bloscpack", "zarr"] as const) {
+      const path = at(format);
+      await (await create(path, { format, dtype: "<i4", shape: [100] })).close();
+      const plans = await edit(path, { readOnly: true });
+      await plans.planSet(null);
+      await plans.close();
+      await (await edit(path, { readOnly: true })).abandon();
+      expect(openFiles()).toEqual([]);
+    }
+  });
+
+  test("after a plan of a conversion to a place that is not one", async () => {
+    const planned = planConversion(at("array"), "s3://B/x").next();
+    await expect(planned).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "bucket" } });
+    expect(openFiles()).toEqual([]);
+  });
+
+  test("after the places of an array were changed, and if it cannot be opened", async () => {
+    mkdirSync(at("other"));
+    const array = await edit(at("array"));
+    await array.changePlaces({ add: [{ name: "other", prefix: `file://${at("other")}/` }] });
+    await array.changePlaces({ rule: "round" });
+    await array.append(new Float64Array(1000));
+    await array.close();
+    const [mark = ""] = readdirSync(at("other"), { recursive: true })
+      .map(String)
+      .filter((name) => name.endsWith(".json"));
+    expect(openFiles()).toEqual([]);
+    await (await edit(at("array"), { allow: [at("other")], readOnly: true })).close();
+    expect(openFiles()).toEqual([]);
+    rmSync(at(join("other", mark)));
+    await expect(edit(at("array"), { allow: [at("other")] })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(openFiles()).toEqual([]);
+  });
+
   test("if opening fails", async () => {
+    mkdirSync(at("damaged/meta"), { recursive: true });
+    for (const name of ["sizes", "storage"]) writeFileSync(at(`damaged/meta/${name}`), "{bad");
+    await expect(edit(at("damaged"))).rejects.toMatchObject({ code: "BAD_FIELD" });
+    expect(openFiles()).toEqual([]);
     writeFileSync(at("zarr.json"), "{");
     await expect(open(at("zarr.json"))).rejects.toMatchObject({ code: "TRUNCATED" });
     await expect(open(folder)).rejects.toMatchObject({ code: "TRUNCATED" });

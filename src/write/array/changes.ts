@@ -294,23 +294,25 @@ export async function changePlaces(
   };
   refuseZarrPlaces(root.store, root.path, changed);
   refuseOthers(writer);
-  const before = root.store;
+  const { store: before, placed } = root;
   const array = { path: root.path, id: layout.id, spans: layout.places ?? [] };
-  const named = new Set(add.map(({ name }) => name));
-  const home = root.placed?.home ?? before;
+  // Those that are open were permitted, perhaps by being added before.
+  const named = new Set([...add.map(({ name }) => name), ...(placed?.names ?? [])]);
+  const home = placed?.home ?? before;
   if (!isWritable(home)) throw new RangeError("an array can only be written in a store that can write");
   const store = await openAllPlaces(home, array, changed.placing, { openPlace, named });
-  for (const place of add) if (store instanceof PlacedStore) await putMark(store, place);
-  const { placed } = root;
   try {
+    for (const place of add) if (store instanceof PlacedStore) await putMark(store, place);
     writer.relocate(changed, store);
     await writer.recommit({ storage: storageOf(changed), revision: changed.revision });
   } catch (error) {
     writer.relocate(settings, before);
+    if (store instanceof PlacedStore) await store.closePlaces(before);
     throw error;
   }
   await commitStorage(writer);
   for (const name of remove) if (placed !== undefined) await clearPlaceOf(placed, name);
+  await placed?.closePlaces(store);
 }
 
 /** The places of an array, `data` first. */

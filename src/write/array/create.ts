@@ -147,10 +147,13 @@ export async function createArray(
       await grow(writer, rows, { signal: options.signal });
       await writer.commit();
     }
-    return writableOf(writer, attrs, lock, options);
+    const closing = closingLock(lock, () => root.placed?.closePlaces());
+    const { mirror, openPlace, placeAddress } = options;
+    return new WritableArray(writer, attrs, { lock: closing, mirror, openPlace, placeAddress });
   } catch (error) {
     // The first error says what failed.
     if (isBegun) await removeNew(store, path, placed, { ...options, id }).catch(() => undefined);
+    if (placed instanceof PlacedStore) await placed.closePlaces();
     await lock?.release();
     throw error;
   }
@@ -219,7 +222,8 @@ export async function openWritable(
   options: WriteOptions = {},
 ): Promise<WritableArray> {
   if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
-  const lock = await options.lock?.();
+  let root: ArrayRoot | undefined;
+  const lock = closingLock(await options.lock?.(), () => root?.placed?.closePlaces());
   try {
     await refuseSymbolic(store, path, { signal: options.signal });
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
@@ -228,17 +232,18 @@ export async function openWritable(
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const { layout } = committed;
     const placed = await openOwnPlaces(store, { path, layout }, settings.placing, options);
-    const root = new ArrayRoot(placed, path, sizes);
+    root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);
-    const { mirror } = options;
-    if (readOnly) return new WritableArray(writer, attrs, { isReadOnly: true, mirror });
-    if (isForeign) await writer.recommit({});
-    await recover(writer);
-    if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
-    return writableOf(writer, attrs, lock, options);
+    const { mirror, openPlace, placeAddress } = options;
+    if (!readOnly) {
+      if (isForeign) await writer.recommit({});
+      await recover(writer);
+      if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
+    }
+    return new WritableArray(writer, attrs, { lock, isReadOnly: readOnly, mirror, openPlace, placeAddress });
   } catch (error) {
-    await lock?.release();
+    await lock.release();
     throw error;
   }
 }
@@ -314,16 +319,6 @@ async function refuseInPlace(
     'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. Run "superchunk unlink" first, or do not change it in place',
     { path: store.describe(key), field: "modify" },
   );
-}
-
-function writableOf(
-  writer: ArrayWriter,
-  attrs: JsonObject,
-  lock: WriterLock | undefined,
-  { mirror, openPlace, placeAddress }: Pick<WriteOptions, "mirror" | keyof PlaceOpening>,
-): WritableArray {
-  const closing = closingLock(lock, () => writer.root.placed?.closePlaces());
-  return new WritableArray(writer, attrs, { lock: closing, mirror, openPlace, placeAddress });
 }
 
 /** A lock that closes something else before it is released. */

@@ -9,6 +9,7 @@ import type { Placing } from "../../places/declared.ts";
 import { type AllPlacesOptions, checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
+import { rethrowAfter } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 
 /** Concurrent deletions. */
@@ -224,6 +225,8 @@ export async function openOwnPlaces(
   const { id, places: spans = [] } = layout;
   const placed = await openAllPlaces(store, { path, id, spans }, placing, options);
   if (options.readOnly !== true && placed instanceof PlacedStore)
-    await checkMarks(placed, placing.places, options.ownPlaces);
+    await checkMarks(placed, placing.places, options.ownPlaces).catch(
+      rethrowAfter(() => placed.closePlaces()),
+    );
   return placed;
 }
