@@ -66,7 +66,27 @@ const refused: readonly (readonly [
     "in Fortran order, not row by row, so it",
   ],
   [["raw.blp", "a"], "x.zarr", { concat: true }, "UNSUPPORTED", "plain bytes without a data type"],
-  [["raw.blp"], "x.npy", { to: "npy", dtype: "<f8" }, "BAD_ARGUMENT", "are not the 10 bytes of the archive"],
+  [
+    ["raw.blp"],
+    "x.npy",
+    { to: "npy", dtype: "<f8" },
+    "BAD_ARGUMENT",
+    "the 10 bytes of the archive are not a",
+  ],
+  [
+    ["raw.blp"],
+    "x.npy",
+    { to: "npy", shape: [3] },
+    "BAD_ARGUMENT",
+    "is [3], but the archive has 10 items of 1",
+  ],
+  [
+    ["raw.blp"],
+    "x.npy",
+    { to: "npy", shape: [-2, -5] },
+    "BAD_ARGUMENT",
+    "shape is [-2,-5], but the archive has",
+  ],
   [
     ["one.zarr"],
     "x.parquet",

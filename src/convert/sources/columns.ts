@@ -9,13 +9,12 @@
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
 import { defined, elementsOf, isEqual, stepsOf } from "../../bytes/arrays.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { toValues } from "../../values/values.ts";
 import { isLongDouble } from "../../zarr/document/zarr-dtype.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
-import type { ColumnArray } from "../pipeline.ts";
+import type { ColumnArray, LayoutOptions } from "../pipeline.ts";
 import {
   bloscSettingsOf,
   type CopyingEncoder,
@@ -25,6 +24,7 @@ import {
   type StoredChunks,
   zarrTypesize,
 } from "./offered-chunks.ts";
+import { sourceOfBytes } from "./source-array.ts";
 import { withoutMeaning } from "./zipline.ts";
 
 /** How the source is compressed, as far as it says. */
@@ -126,12 +126,6 @@ export function compressionOf({ cname, clevel, shuffle }: ColumnSettings): Parti
   return defined({ cname, clevel, shuffle });
 }
 
-/** How to interpret plain bytes. */
-export interface BytesAs {
-  readonly dtype?: DType | undefined;
-  readonly shape?: readonly number[] | undefined;
-}
-
 const UNEQUAL = "its chunks are of unequal lengths";
 
 /** Describes an array or a column. Reads its first header. */
@@ -178,32 +172,20 @@ function chunksOfArchive(
 }
 
 /** Describes plain bytes as an array: uint8, or what the options say. Throws `BAD_ARGUMENT` if that does not fit. */
-export async function describeBytes(
-  archive: BytesArchive,
-  { dtype: given, shape }: BytesAs,
-): Promise<Column> {
-  const dtype: DType = given ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
-  const items = archive.nbytes / dtype.itemSize;
-  const dimensions = shape ?? [items];
-  const path = archive.store.describe(archive.path);
-  if (!Number.isInteger(items) || elementsOf(dimensions) !== items)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `[${dimensions.join(", ")}] items of ${dtype.itemSize} bytes are not the ${archive.nbytes} bytes of the archive`,
-      { path, field: "shape", expected: archive.nbytes, found: dimensions },
-    );
-  const rowBytes = elementsOf(dimensions.slice(1)) * dtype.itemSize;
+export async function describeBytes(archive: BytesArchive, options: LayoutOptions): Promise<Column> {
+  const { dtype, shape, order, attrs, chunkLength } = sourceOfBytes(archive, options);
+  const rowBytes = rowBytesOf({ dtype, shape });
   return {
     name: "",
     dtype,
-    shape: dimensions,
-    order: "C",
+    shape,
+    order,
     nbytes: archive.nbytes,
-    attrs: archive.attrs,
+    attrs,
     archive,
     stored: archive,
-    path,
-    chunks: chunksOfArchive(archive, archive.chunkBytes / rowBytes),
+    path: archive.store.describe(archive.path),
+    chunks: chunksOfArchive(archive, chunkLength),
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),
     stream: (options) => archive.streamBytes(options),
