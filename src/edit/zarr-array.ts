@@ -177,13 +177,7 @@ export class ZarrEdit extends QueuedEditor {
   /** Changes the shape. Values cut off never reappear; new items have the fill value. */
   override async resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     checkChange(options);
-    return this.#run("resize", async () => {
-      this.#assertGrid();
-      await this.#commitRows(options);
-      const before = this.#array.shape;
-      const shape = givenShape(given, before);
-      if (shape.join() !== before.join()) await this.#reshaping(options, (own) => this.#reshape(shape, own));
-    });
+    return this.#run("resize", () => this.#resize(given, options));
   }
 
   protected override costOfResize(shape: readonly number[], before: readonly number[]): ChangeCost {
@@ -213,8 +207,10 @@ export class ZarrEdit extends QueuedEditor {
   /** Cuts off rows at the end. Throws `UNSUPPORTED` for other rows. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     checkChange(options);
-    const { rowsDeleted } = await this.planDelete(start, end);
-    if (rowsDeleted > 0) await this.resize(start, options);
+    await this.#run("resize", async () => {
+      const { rowsDeleted } = await this.planDelete(start, end);
+      if (rowsDeleted > 0) await this.#resize(start, options);
+    });
     return 0;
   }
 
@@ -312,6 +308,14 @@ export class ZarrEdit extends QueuedEditor {
     });
   }
 
+  async #resize(given: number | readonly number[], options: LongOptions): Promise<void> {
+    this.#assertGrid();
+    await this.#commitRows(options);
+    const before = this.#array.shape;
+    const shape = givenShape(given, before);
+    if (shape.join() !== before.join()) await this.#reshaping(options, (own) => this.#reshape(shape, own));
+  }
+
   /** Writes rows after the last one, and then the shape that counts them. */
   async #appendAll(
     pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -380,10 +384,14 @@ export class ZarrEdit extends QueuedEditor {
 
   /** The same array with another shape, which is not in any document yet. */
   #reshaped(shape: readonly number[]): WritableZarrArray {
-    const { path, metadata } = this.#array;
-    const name = this.store.describe(joinKey(path, DOCUMENT));
-    const model = parseDocument({ ...metadata, shape }, path, name, this.#settings.customCodecs);
-    return new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
+    return this.#described({ ...this.#array.metadata, shape });
+  }
+
+  #described(document: JsonObject): WritableZarrArray {
+    const { path, store } = this;
+    const name = store.describe(joinKey(path, DOCUMENT));
+    const model = parseDocument(document, path, name, this.#settings.customCodecs);
+    return new WritableZarrArray(store, model as ArrayModel, this.#settings);
   }
 
   #putShape(shape: readonly number[], shrinks: boolean): Promise<void> {
@@ -412,9 +420,7 @@ export class ZarrEdit extends QueuedEditor {
     const before = await this.#readOwn();
     const document = change(before.document);
     this.#behind = await putDocument(this.store, this.path, before, document, shrinks);
-    const name = this.store.describe(joinKey(this.path, DOCUMENT));
-    const model = parseDocument(asRead(document, name), this.path, name, this.#settings.customCodecs);
-    this.#array = new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
+    this.#array = this.#described(asRead(document, this.store.describe(joinKey(this.path, DOCUMENT))));
   }
 }
 

@@ -188,6 +188,18 @@ describe.each(FORMATS)("%s", (format) => {
     }
   });
 
+  it("changes that are requested at once happen one after another, in their order", async () => {
+    const { store, array } = await made(format);
+    await array.append([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    const refused = format === "zarr" ? [array.append([10]), array.deleteRows(8, 10)] : [];
+    if (refused[1] !== undefined)
+      expect(await rejectionOf(refused[1])).toMatchObject({ code: "UNSUPPORTED" });
+    else await array.append([10]);
+    await Promise.all([array.append([11]), array.deleteRows(5, 12), array.append([20, 21])]);
+    await array.close();
+    expect(await valuesOf(store)).toEqual([0, 1, 2, 3, 4, 20, 21]);
+  });
+
   it("a new row shape keeps the values that both shapes have", async () => {
     const { store, array } = await made(format, { shape: [0, 3], fillValue: 9 });
     await array.append(Int32Array.from({ length: 60 }, (_, i) => i));
