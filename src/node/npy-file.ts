@@ -63,41 +63,40 @@ async function openFile(location: string, name: string, options: StoreOptions): 
         `the header promises ${nbytes} bytes of values after byte ${dataAt}, but there are ${found}. ${found > nbytes ? "The file is too long: something was written after its values, or its header is wrong" : "The file is incomplete"}; look for another copy`,
         { path: name, offset: dataAt, field: "shape", expected: nbytes, found },
       );
-    const values = (more?: StoreOptions): AsyncGenerator<Uint8Array> => readFile(location, dataAt, more);
+    const values = (more?: StoreOptions): AsyncGenerator<Uint8Array> =>
+      reading(location, (own) => readAll(own, path, dataAt, more));
     const rows = (more?: StoreOptions): AsyncGenerator<Uint8Array> =>
-      isSpread(header) ? turnFile(location, header, more) : values(more);
+      isSpread(header)
+        ? reading(location, (own) => rowsOfFortran(fromObject(own, path, dataAt), header, more?.signal))
+        : values(more);
     return { ...header, name, nbytes, values, rows };
   });
 }
 
-async function* readFile(
+/** What `read` yields from the store of a location, which is open for as long. */
+async function* reading(
   location: string,
-  start: number,
-  options?: StoreOptions,
+  read: (store: ReadableStore) => AsyncGenerator<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
-  const { store, path } = await locate(location);
+  const { store } = await locate(location);
   try {
-    for (let offset = start; ; ) {
-      const piece = await store.getRange(path, { offset, length: READ_BYTES }, options);
-      if (piece === undefined || piece.length === 0) return;
-      yield piece;
-      offset += piece.length;
-    }
+    yield* read(store);
   } finally {
     await store.close?.();
   }
 }
 
-async function* turnFile(
-  location: string,
-  header: NpyHeader,
+async function* readAll(
+  store: ReadableStore,
+  path: string,
+  start: number,
   options?: StoreOptions,
 ): AsyncGenerator<Uint8Array> {
-  const { store, path } = await locate(location);
-  try {
-    yield* rowsOfFortran(fromObject(store, path, header.dataAt), header, options?.signal);
-  } finally {
-    await store.close?.();
+  for (let offset = start; ; ) {
+    const piece = await store.getRange(path, { offset, length: READ_BYTES }, options);
+    if (piece === undefined || piece.length === 0) return;
+    yield piece;
+    offset += piece.length;
   }
 }
 

@@ -183,7 +183,7 @@ function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransfo
 }
 
 /** True for big-endian items. All fields of a struct have one order, because others are transformed. */
-function isBigEndian(dtype: DType): boolean {
+export function isBigEndian(dtype: DType): boolean {
   return dtype.kind === "struct"
     ? dtype.fields.some((field) => isBigEndian(field.dtype))
     : dtype.byteOrder === "big";

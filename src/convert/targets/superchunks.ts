@@ -213,7 +213,7 @@ function oneFill({ fillValue, dtype }: Column): {
 } {
   if (dtype.kind === "struct" || !Array.isArray(fillValue)) return { fill: fillValue };
   if (dtype.kind === "complex" && isPair(fillValue)) return { fill: fillValue };
-  const [first, ...others] = flatten(fillValue as readonly JsonValue[]);
+  const [first, ...others] = fillValue.flat(Number.POSITIVE_INFINITY) as JsonValue[];
   return others.every((other) => other === first) ? { fill: first } : { isLost: true };
 }
 
@@ -228,8 +228,4 @@ function rowFill({ fillValue = null, dtype, shape }: Column): JsonValue {
 
 function isPair(value: JsonValue): boolean {
   return Array.isArray(value) && value.length === 2 && !value.some((part) => Array.isArray(part));
-}
-
-function flatten(values: readonly JsonValue[]): JsonValue[] {
-  return values.flatMap((value) => (Array.isArray(value) ? flatten(value as readonly JsonValue[]) : [value]));
 }

@@ -3,12 +3,11 @@
 import { elementOf, listLength } from "../../arrow/schema.ts";
 import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { DType } from "../../format/types.ts";
 import type { Leaf, SchemaNode, ValueConversion } from "../../parquet/schema.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import { fromHalf } from "../../values/item-bytes.ts";
 import { NOT_A_TIME } from "../../values/values.ts";
-import { UNLESS_CHANGED } from "../run/compare.ts";
+import { isBigEndian, UNLESS_CHANGED } from "../run/compare.ts";
 
 /** The error for values that differ from the source's. */
 export function differs(
@@ -86,10 +85,6 @@ function isSame(node: SchemaNode, row: SourceRow, found: unknown): boolean {
   }
   const fields = found as Readonly<Record<string, unknown>> | null | undefined;
   return fields != null && node.children.every((child) => isSame(child, row, fields[child.name]));
-}
-
-function isBigEndian(dtype: DType): boolean {
-  return "byteOrder" in dtype && dtype.byteOrder === "big";
 }
 
 function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown): boolean {
