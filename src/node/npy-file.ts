@@ -11,7 +11,7 @@ import { checkOptions } from "../bytes/check-options.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
-import { pauseIfDue } from "../store/pool.ts";
+import { pauseIfDue, rethrowAfter } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { explainError } from "./fs/fs-handles.ts";
 import { closing, locate, refuseFolder } from "./locate.ts";
@@ -102,30 +102,32 @@ async function* readAll(
 
 async function openStream(source: AsyncIterable<Uint8Array>, name: string): Promise<NpyFile> {
   const pieces = source[Symbol.asyncIterator]();
-  const next = async (): Promise<Uint8Array | undefined> => {
-    const { done, value } = await pieces.next();
-    return done === true ? undefined : value;
-  };
   let head = new Uint8Array(0);
-  const readUntil = async (length: number): Promise<void> => {
+  const readUntil = async (length: number): Promise<Uint8Array> => {
     while (head.length < length) {
-      const piece = await next();
-      if (piece === undefined) return;
-      head = joinBytes([head, piece]);
+      const { done, value } = await pieces.next();
+      if (done === true) break;
+      head = joinBytes([head, value]);
     }
+    return head.subarray(0, length);
   };
-  await readUntil(NPY_START);
-  const length = npyHeaderLength(head.subarray(0, NPY_START), name);
-  await readUntil(length);
-  const header = decodeNpyHeader(head.subarray(0, length), name);
+  const readHeader = async (): Promise<NpyHeader> => {
+    const length = npyHeaderLength(await readUntil(NPY_START), name);
+    return decodeNpyHeader(await readUntil(length), name);
+  };
+  const header = await readHeader().catch(rethrowAfter(() => pieces.return?.()));
   const nbytes = elementsOf(header.shape) * header.dtype.itemSize;
   async function* values(): AsyncGenerator<Uint8Array> {
     let found = 0;
-    let piece: Uint8Array | undefined = head.subarray(length);
-    for (; piece !== undefined; piece = await next()) {
-      found += piece.length;
-      if (found > nbytes) break;
-      yield piece;
+    let next: IteratorResult<Uint8Array> = { value: head.subarray(header.dataAt) };
+    try {
+      for (; next.done !== true; next = await pieces.next()) {
+        found += next.value.length;
+        if (found > nbytes) break;
+        yield next.value;
+      }
+    } finally {
+      await pieces.return?.();
     }
     if (found === nbytes) return;
     throw new SuperchunkError(

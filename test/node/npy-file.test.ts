@@ -54,6 +54,18 @@ test("a file that is too short or too long, or not a .npy file, is an error that
   await expect(openNpy(join(temporaryFolder(), "none.npy"))).rejects.toMatchObject({ code: "NOT_FOUND" });
 });
 
+test("a stream is closed once its values cannot be read, or are wanted no more", async () => {
+  for (const wrong of [Buffer.from(MANY.buffer), FILE.subarray(0, 40)]) {
+    const stream = cut(wrong, 7);
+    await expect(openNpy(stream)).rejects.toThrow();
+    expect(stream.destroyed).toBe(true);
+  }
+  const [long, unread] = [cut(Buffer.concat([FILE, FILE]), 7), cut(FILE, 7)];
+  await expect(int32sOf((await openNpy(long)).rows())).rejects.toThrow("too long");
+  for await (const _ of (await openNpy(unread)).rows()) break;
+  expect([long.destroyed, unread.destroyed]).toEqual([true, true]);
+});
+
 /** The header says Fortran order. */
 function turnedHeader(header: Uint8Array): Buffer {
   return Buffer.from(Buffer.from(header).toString("latin1").replace("False", "True "), "latin1");

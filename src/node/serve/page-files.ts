@@ -5,7 +5,6 @@
  * Knows paths below `__superchunk__/`, a name that no Zarr node can have; must not know sockets.
  */
 import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { HELD_NAMES } from "../../format/naming.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
@@ -83,11 +82,8 @@ export class PageFiles {
   static async load(roots: readonly PageRoot[], openPlace: OpenPlace): Promise<PageFiles> {
     for (const place of import.meta.url ? PLACES : []) {
       const url = new URL(place, import.meta.url);
-      try {
-        return new PageFiles(roots, openPlace, { html: await readFile(fileURLToPath(url), "utf8"), url });
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-      }
+      const html = await readIfThere(url);
+      if (html !== undefined) return new PageFiles(roots, openPlace, { html: html.toString(), url });
     }
     return new PageFiles(roots, openPlace);
   }
@@ -130,13 +126,8 @@ export class PageFiles {
   async #script(name: string, query: string): Promise<PageBody | undefined> {
     const folder = this.#built?.url;
     if (folder === undefined || !/^[\w-]+(?:\.[\w-]+)*\.js$/.test(name)) return undefined;
-    try {
-      const bytes = await readFile(fileURLToPath(new URL(name, folder)));
-      return { bytes, type: "text/javascript; charset=utf-8", policy: policyFor(query) };
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-      throw error;
-    }
+    const bytes = await readIfThere(new URL(name, folder));
+    return bytes && { bytes, type: "text/javascript; charset=utf-8", policy: policyFor(query) };
   }
 
   async #object(root: number, key: string, options: StoreOptions): Promise<PageBody | undefined> {
@@ -251,6 +242,13 @@ export class PageFiles {
       }
     return listed;
   }
+}
+
+async function readIfThere(url: URL): Promise<Buffer | undefined> {
+  return readFile(url).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
 }
 
 /** What is at a place. In a store that cannot list there is one archive, which the page examines itself. */
