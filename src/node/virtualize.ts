@@ -20,7 +20,7 @@ import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";
 import { joinPlans, planLinkedReferences } from "../references/plan/join.ts";
 import { type PlanOptions, planReferences, type ReferencePlan } from "../references/plan/plan.ts";
 import type { FailedArchive } from "../references/plan/reference-stream.ts";
-import { mapAhead } from "../store/pool.ts";
+import { mapAhead, rethrowAfter } from "../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -265,10 +265,7 @@ export async function openHeld(
     assertNamesDiffer(held.map(({ node }) => node));
     return held;
   };
-  return openAll().catch(async (error: unknown) => {
-    for (const store of stores) await store.close?.();
-    throw error;
-  });
+  return openAll().catch(rethrowAfter(() => Promise.all(stores.map((store) => store.close?.()))));
 }
 
 /** Default number of archives to examine at a time. */

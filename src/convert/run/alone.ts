@@ -3,6 +3,7 @@
  * Must not know what is converted.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { rethrowAfter } from "../../store/pool.ts";
 import type { DeleteOptions, ObjectInfo, PutOptions, PutSource, WritableStore } from "../../store/types.ts";
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
 import { SCRATCH_KEY } from "../../write/bloscpack/chunk-spool.ts";
@@ -104,10 +105,7 @@ export function guardWrites(store: WritableStore, { record, isDocument, replaces
     if (isMark(key))
       await record()
         ?.assertOurs(true)
-        .catch(async (error: unknown) => {
-          await store.delete(key, { ifVersion: info.version });
-          throw error;
-        });
+        .catch(rethrowAfter(() => store.delete(key, { ifVersion: info.version })));
     return info as T;
   };
   return interceptStore(store, { onCall });

@@ -77,26 +77,25 @@ async function firstDifference(
   const others = right[Symbol.asyncIterator]();
   let other: Uint8Array = new Uint8Array(0);
   let done = 0;
+  const hasOther = async (): Promise<boolean> => {
+    while (other.length === 0) {
+      const next = await others.next();
+      if (next.done === true) return false;
+      other = next.value;
+    }
+    return true;
+  };
   try {
     for await (const piece of left)
       for (let at = 0; at < piece.length; ) {
-        while (other.length === 0) {
-          const next = await others.next();
-          if (next.done === true) return done;
-          other = next.value;
-        }
+        if (other.length === 0 && !(await hasOther())) return done;
         const length = Math.min(piece.length - at, other.length);
         for (let i = 0; i < length; i++) if (piece[at + i] !== other[i]) return done + i;
         at += length;
         done += length;
         other = other.subarray(length);
       }
-    while (other.length === 0) {
-      const next = await others.next();
-      if (next.done === true) return undefined;
-      other = next.value;
-    }
-    return done;
+    return (await hasOther()) ? done : undefined;
   } finally {
     await others.return?.();
   }

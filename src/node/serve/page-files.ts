@@ -99,7 +99,11 @@ export class PageFiles {
       .replaceAll(/(?<=src=")(?=page\.js")/g, `${PREFIX}page/`)
       .replace('name="superchunk-server" content=""', `name="superchunk-server" content="${PREFIX}"`);
     if (html === undefined) return undefined;
-    return { bytes: utf8Bytes(html), type: "text/html; charset=utf-8", policy: policyFor(query) };
+    return {
+      bytes: new TextEncoder().encode(html),
+      type: "text/html; charset=utf-8",
+      policy: policyFor(query),
+    };
   }
 
   /**
@@ -308,9 +312,5 @@ function policyFor(query: string): string {
 }
 
 function asJson(value: object): PageBody {
-  return { bytes: utf8Bytes(JSON.stringify(value)), type: "application/json" };
-}
-
-function utf8Bytes(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
+  return { bytes: new TextEncoder().encode(JSON.stringify(value)), type: "application/json" };
 }

@@ -227,7 +227,7 @@ export async function openWritable(
   try {
     await refuseSymbolic(store, path, { signal: options.signal });
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
-    const { readOnly = false } = options;
+    const { mirror, openPlace, placeAddress, readOnly = false } = options;
     if (!readOnly || options.modify === "in-place") assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const { layout } = committed;
@@ -235,7 +235,6 @@ export async function openWritable(
     root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);
-    const { mirror, openPlace, placeAddress } = options;
     if (!readOnly) {
       if (isForeign) await writer.recommit({});
       await recover(writer);
