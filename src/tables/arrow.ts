@@ -1,6 +1,6 @@
 /** Arrow files and streams as tables: columns of values, lists of one length, and structs of both. Reads batch by batch. */
 import type { Table } from "@uwdata/flechette";
-import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
+import { type AnyType, floatBytes, rawValues, readBatches } from "../arrow/read.ts";
 import { TIME_UNITS, TYPE } from "../arrow/schema.ts";
 import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -49,7 +49,12 @@ export async function openArrowTable(open: OpenFile, options: TableOptions): Pro
         const values = columnValues(table, name, path);
         return turn === undefined ? values : values.map(turn);
       });
-      if (table.numRows > 0) yield { length: table.numRows, columns };
+      const bytesOf = (column: number): Uint8Array | undefined => {
+        const name = names[column] as string;
+        const [batch] = table.getChild(name).data;
+        return batch === undefined || results.get(name)?.turn !== undefined ? undefined : floatBytes(batch);
+      };
+      if (table.numRows > 0) yield { length: table.numRows, columns, bytesOf };
     }
   }
   const columns = [...results.values()].map(({ column }) => column);

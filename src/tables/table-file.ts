@@ -8,7 +8,7 @@ import { formatDType } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { ATTOSECONDS, putRow } from "../values/item-bytes.ts";
-import { fieldSize } from "../values/values.ts";
+import { fieldSize, swapBytes } from "../values/values.ts";
 import {
   type Attributes,
   emptyNotes,
@@ -24,6 +24,8 @@ import {
 export interface TableRows {
   readonly length: number;
   readonly columns: readonly ArrayLike<unknown>[];
+  /** The bytes of a column of floats, the lowest first, which are the caller's; undefined if there are none. NaN keeps its bits in them. */
+  bytesOf?(column: number): Uint8Array | undefined;
   /** The line of a text file at which a row begins, counted from 1. */
   lineOf?(row: number): number;
 }
@@ -119,11 +121,17 @@ export async function* packedRows(
   );
   const names = dtype.fields.map(({ name }) => name);
   let first = 0;
-  for await (const { length, columns: values, lineOf } of table.read(names, signal)) {
+  for await (const { length, columns: values, bytesOf, lineOf } of table.read(names, signal)) {
     signal?.throwIfAborted();
     const bytes = new Uint8Array(length * dtype.itemSize);
     const view = new DataView(bytes.buffer);
     for (const [i, field] of dtype.fields.entries()) {
+      const column = columnNamed(table, field.name);
+      const stored = isSameFloat(column, field) ? bytesOf?.(i) : undefined;
+      if (stored?.length === length * fieldSize(field)) {
+        putFloats(bytes, dtype.itemSize, field, stored);
+        continue;
+      }
       const own = values[i] ?? [];
       const turn = turns[i];
       const put = putterOf(view, field, turn, at(seen, i));
@@ -143,6 +151,20 @@ export async function* packedRows(
     for (const note of emptyNotes(name, at(seen, i).nulls))
       if (!table.notes.some((each) => each.replace(/ \d+ .*/, "") === note.replace(/ \d+ .*/, "")))
         table.notes.push(note);
+}
+
+/** True if the floats of a column are stored in a field as they are. */
+function isSameFloat(column: Shaped, { dtype, shape }: Field): boolean {
+  const isFloat = dtype.kind === "float" && column.dtype.kind === "float";
+  return isFloat && column.dtype.itemSize === dtype.itemSize && column.shape.join() === shape.join();
+}
+
+/** Copies floats to the field of each row. */
+function putFloats(rows: Uint8Array, itemSize: number, field: Field, floats: Uint8Array): void {
+  const size = fieldSize(field);
+  if (field.dtype.byteOrder === "big") swapBytes(floats, field.dtype.itemSize);
+  for (let from = 0, to = field.offset; from < floats.length; from += size, to += itemSize)
+    for (let b = 0; b < size; b++) rows[to + b] = floats[from + b] as number;
 }
 
 /** The missing texts of a column, which become empty. */

@@ -19,7 +19,7 @@ import { JsonFloat } from "../../src/format/json-float.ts";
 import { create, edit, open, openArray, openNpy, openTableFile } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openParquetTable } from "../../src/tables/parquet.ts";
-import { type StructArray, toValues } from "../../src/values/values.ts";
+import { type StructArray, swapBytes, toValues } from "../../src/values/values.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sample } from "../scope.ts";
@@ -1047,4 +1047,46 @@ test("a folder and a missing file are reported as such, whatever the name says",
     const failure = { code: "UNSUPPORTED", details: { path, expected: "a file", found: "a folder" } };
     await expect(opening(path)).rejects.toMatchObject(failure);
   }
+});
+
+test("floats of Arrow keep the bits of every NaN, also in lists, and in another order of bytes", async () => {
+  const folder = temporaryFolder();
+  const [first, file, made] = ["first", "a.arrow", "made"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const doubles = [0x7ff0_0000_0000_0001n, 0xfff8_0000_0000_0123n, 0x7ff7_ffff_ffff_ffffn];
+  const rows = new Uint8Array(3 * 30);
+  const view = new DataView(rows.buffer);
+  for (const [row, bits] of doubles.entries()) {
+    for (const at of [0, 8, 16]) view.setBigUint64(30 * row + at, bits + BigInt(at), true);
+    view.setUint32(30 * row + 24, [0x7f80_0001, 0xffc0_0123, 0x7fbf_ffff][row] as number, true);
+    view.setUint16(30 * row + 28, [0x7c01, 0xfe12, 0x7dff][row] as number, true);
+  }
+  const dtype = (order: string) => [
+    ["d", `${order}f8`],
+    ["l", `${order}f8`, [2]],
+    ["s", `${order}f4`],
+    ["h", `${order}f2`],
+  ];
+  await (await create(first, { dtype: dtype("<"), data: rows })).close();
+  expect(await runCli(["convert", first, file])).toMatchObject({ code: 0 });
+  expect(await runCli(["create", made, "--from", file])).toMatchObject({ code: 0 });
+  const big = `${made}-big`;
+  const turned = ["create", big, "--from", file, "--dtype", JSON.stringify(dtype(">"))];
+  expect(await runCli(turned)).toMatchObject({ code: 0 });
+  for (const path of [made, big])
+    for (const [name, width] of [
+      ["d", 8],
+      ["l", 8],
+      ["s", 4],
+      ["h", 2],
+    ] as const) {
+      await using wanted = await openArray(first, { column: name });
+      await using got = await openArray(path, { column: name });
+      const bytes = await got.getBytes();
+      if (path === big) swapBytes(bytes, width);
+      expect(bytes, name).toEqual(await wanted.getBytes());
+    }
 });
