@@ -1,5 +1,6 @@
 /** Arrays of bytes: made, joined and compared. Knows no format. */
 import { badArgument, SuperchunkError } from "../errors.ts";
+import type { Exactly } from "./check-options.ts";
 
 /** Joins pieces in a new array, or in memory that `take` returns for their length. */
 export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>;
@@ -108,7 +109,10 @@ export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
  * Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. Smaller than
  * `checkOptions`, which also checks values, for pages that only decode.
  */
-export function checkOptionNames(options: object, known: string): void {
+export function checkOptionNames<Options extends object, const Known extends string>(
+  options: Options,
+  known: Known & Exactly<Options, Known>,
+): void {
   for (const [name, value] of Object.entries(options)) {
     if (!known.split(" ").includes(name))
       throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; expected one of ${known}`, {

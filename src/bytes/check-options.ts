@@ -13,7 +13,7 @@ const LISTS = /* @__PURE__ */ words("add allow places");
 export const LATE = {
   open: "columns damaged decoder onDamage openPlace signal verify",
   openAny:
-    "allow authorize cachedEntries column columns concurrency containers credentials customCodecs damaged decoder dtype encoder immutable maxGap measureText onDamage openContainer openPlace shardWriter signal verify",
+    "allow authorize cachedEntries columns concurrency containers credentials customCodecs damaged decoder encoder immutable maxGap measureText onDamage openContainer openPlace shardWriter signal verify",
   link: "breakLock dimensionNames dtype kind live onProgress shape signal",
   openColumns: "signal",
   find: "columns damaged decoder measureText onDamage onPacked onUnfinished openPlace signal verify",
@@ -27,16 +27,36 @@ export const LATE = {
   listStored: "digests end first onProgress signal",
 } as const;
 
+/** The names in a text that are separated by spaces. */
+type NamesIn<Text extends string, Before = never> = Text extends `${infer Name} ${infer Rest}`
+  ? NamesIn<Rest, Before | Name>
+  : Before | Text;
+
+/** The keys of a type, also of each one in a union. */
+type KeysOf<Options> = Options extends unknown ? keyof Options & string : never;
+
+/** A type of everything if a list names each option of a type and nothing else; otherwise one that no argument has, which shows the difference. */
+export type Exactly<Options, List extends string> = [
+  Exclude<KeysOf<Options>, NamesIn<List>> | Exclude<NamesIn<List>, KeysOf<Options>>,
+] extends [infer Different]
+  ? [Different] extends [never]
+    ? unknown
+    : { readonly differs: Different }
+  : never;
+
 /**
  * Refuses options that are not among `known`, names separated by spaces, and values of another type: without types, a slip would pass.
  * Throws `BAD_ARGUMENT`.
  */
-export function checkOptions(options: unknown, known: string): void {
+export function checkOptions<Options, const Known extends string>(
+  options: Options,
+  known: Known & Exactly<Options, Known>,
+): void {
   if (typeof options !== "object" || options === null || "throwIfAborted" in options)
     throw badArgument("options", options, "an object, such as { signal }");
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
-    if (!words(known).includes(name)) throw unknownOption(name, value, words(known));
+    if (!words(known).includes(name)) throw unknownOption(name, value, words(known).sort());
     if (BOOLEANS.includes(name) && typeof value !== "boolean")
       throw badArgument(name, value, "true or false");
     if (COUNTS.includes(name) && !(typeof value === "number" && value >= 0))

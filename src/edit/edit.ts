@@ -35,7 +35,7 @@ import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
 import { mendCopies, refuseDual, removeDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import { type CreateOptions, type EditOptions, OPTIONS } from "./options.ts";
+import { BOTH, type CreateOptions, type EditOptions, NEW } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
@@ -52,7 +52,7 @@ function assertWritable(store: ReadableStore, path: string): asserts store is Wr
 /** Implements the exported `edit`. */
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   assertWritable(store, path);
-  checkOptions(options, OPTIONS);
+  checkOptions(options, `${BOTH} ownPlaces shared`);
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
   const openPlace = options.openPlace ?? placesAllowed(options);
@@ -105,7 +105,7 @@ type HeldOptions = EditOptions & { readonly held: WriterLock | undefined };
 async function openNode(
   store: WritableStore,
   path: string,
-  { held, ...options }: HeldOptions,
+  { held, ownPlaces, shared, ...options }: HeldOptions,
 ): Promise<Editable> {
   const node = await openZarr(store, path, options);
   await refuseDual(store, path, options);
@@ -185,7 +185,7 @@ export async function create(
   options: CreateOptions = {},
 ): Promise<Editable> {
   assertWritable(store, path);
-  checkOptions(options, OPTIONS);
+  checkOptions(options, `${BOTH} ${NEW}`);
   // Locks are held until the end: what cannot be filled is removed before another writer can open it.
   const taken: WriterLock[] = [];
   let isMade = false;

@@ -79,6 +79,8 @@ export interface CreateOptions
   readonly reserve?: Reserve | undefined;
 }
 
-/** The options of `create` and `edit`, with those for paths. */
-export const OPTIONS =
-  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite ownPlaces placeAddress placeBy places publish readOnly redirects reserve shape shardShape shardWriter shared signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr";
+/** Names of the options of both `create` and `edit`, and of `create` alone. */
+export const BOTH =
+  "allow cachedEntries chunkOrder concurrency containers credentials customCodecs decoder encoder format immutable lock maxGap maxUnused mirror modify openContainer openPlace placeAddress readOnly redirects shardWriter signal strategy writeEmptyChunks";
+export const NEW =
+  "attrs checksum chunkLength chunkShape codecs columns compressor data dimensionNames dtype expectedLength fillValue kind onProgress optimize overwrite placeBy places publish reserve shape shardShape specification superchunkLength zarr";

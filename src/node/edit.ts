@@ -6,7 +6,7 @@ import { checkOptions } from "../bytes/check-options.ts";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
-import { type CreateOptions, type EditOptions, OPTIONS } from "../edit/options.ts";
+import { BOTH, type CreateOptions, type EditOptions, NEW } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -54,6 +54,9 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 /** Options of {@link create}. */
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
+/** Names of the options that only these functions have. */
+const OF_PATHS = "blosc breakLock directMemory looksAtAll mirrorCosts threads workerUrl";
+
 /**
  * Opens an archive or Zarr node at a path or an address in a bucket for editing. `close` or `await using` releases the lock.
  *
@@ -71,7 +74,7 @@ export function edit(
 export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
 export async function edit(given: string, options: EditPathOptions = {}): Promise<Editable> {
   const path = givenPath(given);
-  checkOptions(options, OPTIONS);
+  checkOptions(options, `${BOTH} ${OF_PATHS} ownPlaces publish shared`);
   const location = locateEdited(path);
   const editing = settle(path, location, options).then((own) => editIn(location.store, location.path, own));
   const edited = await closeOnFailure(location.store, editing);
@@ -97,7 +100,7 @@ export function create(
 export function create(path: string, options: CreatePathOptions): Promise<Editable>;
 export async function create(given: string, options: CreatePathOptions = {}): Promise<Editable> {
   const path = givenPath(given);
-  checkOptions(options, OPTIONS);
+  checkOptions(options, `${BOTH} ${NEW} ${OF_PATHS}`);
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isBucketAddress(path);
   const location = isFile
@@ -112,7 +115,7 @@ export async function create(given: string, options: CreatePathOptions = {}): Pr
   return orWithoutFolders(isBucketAddress(path) ? undefined : isFile ? dirname(path) : path, () =>
     closeOnFailure(
       location.store,
-      createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),
+      createIn(location.store, location.path, { ...forStore(options), ...settled, publish: options.publish }),
     ),
   );
 }
@@ -183,7 +186,7 @@ async function settle(
           : acquireLock(resolve(path, key === "" ? "." : "..", name), options)));
   const openPlace = options.openPlace ?? placeOpener(options);
   return {
-    ...accessOf(options),
+    ...accessOf(forStore(options)),
     placeAddress: options.placeAddress ?? addressOf,
     openPlace: async (place, isNamed) => {
       if (isNamed) await refuseInside(place, path);
@@ -209,6 +212,21 @@ async function settle(
       : {}),
     mirror: format === "blz" ? (options.mirror ?? mirrorOf(store, path, options)) : undefined,
   };
+}
+
+/** The options that a store takes too. */
+function forStore<Options extends MirrorPathOptions & LockOptions & ThreadOptions>({
+  blosc,
+  breakLock,
+  directMemory,
+  looksAtAll,
+  mirrorCosts,
+  publish,
+  threads,
+  workerUrl,
+  ...own
+}: Options) {
+  return own;
 }
 
 const NO_LOCK: WriterLock = { release: async () => undefined };

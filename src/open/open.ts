@@ -47,12 +47,15 @@ export async function open(
   path = "",
   options: OpenAnyOptions = {},
 ): Promise<Readable> {
-  await checkLater(options, "openAny", USUAL);
+  await checkLater<OpenAnyOptions & Encoding, "openAny">(options, "openAny", USUAL);
   return openAs(store, path, options, false);
 }
 
 /** Options that most pages give, if any: they do not load the check of the others. */
-const USUAL = /^(?:columns?|dtype|verify)$/;
+const USUAL = /^(?:columns|verify)$/;
+
+/** What `threadsOf` gives besides a decoder, which only writers use. */
+type Encoding = Partial<Record<"encoder" | "shardWriter", unknown>>;
 
 /** If an array is expected, Zarr's documents are tried before a table and a file, because each of these costs a request. */
 export async function openAs(
@@ -114,7 +117,7 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<FollowableArray<ValuesOf<Name>>> {
-  await checkLater(options, "openAny", USUAL);
+  await checkLater<OpenAnyOptions & Encoding, "openAny">(withColumn(options), "openAny", USUAL);
   const openIt = (from: ReadableStore | ForeignStore, more: StoreOptions) =>
     openAs(from, path, { ...withColumn(options), ...more }, options.column === undefined);
   return asArray(await openIt(store, {}), options, async (more) => {

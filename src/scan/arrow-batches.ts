@@ -1,8 +1,9 @@
 /** Scans that return messages of Arrow's IPC stream. */
 import { ArrowWriter } from "../arrow/record-batch.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { columnSchema } from "../parquet/schema.ts";
 import type { ScanArray, ScanTable } from "./columns.ts";
-import { type ScanRowsOptions, scanBytes } from "./scan.ts";
+import { SCAN_OPTIONS, type ScanRowsOptions, scanBytes } from "./scan.ts";
 
 /** Options of `arrowBatches`: those of `scan`, and the form of strings. */
 export interface ArrowOptions extends ScanRowsOptions {
@@ -19,6 +20,7 @@ export async function* arrowRows(
   source: ScanTable | ScanArray,
   options: ArrowOptions = {},
 ): AsyncGenerator<Uint8Array> {
+  checkOptions(options, `${SCAN_OPTIONS} strings`);
   const { columns, batches } = await scanBytes(source, options);
   const path = source.store.describe(source.path);
   const nodes = columns.flatMap(

@@ -59,6 +59,9 @@ export interface ScanPlan {
   readonly damage?: SuperchunkError | undefined;
 }
 
+/** The names of {@link ScanRowsOptions}. */
+export const SCAN_OPTIONS = "columns filter limit onPlan onProgress signal statistics";
+
 /** Options of `scan`. */
 export interface ScanRowsOptions<Columns extends ScanColumns = ScanColumns> {
   /** Default: all. */
@@ -142,6 +145,7 @@ export async function* scanRows<const Columns extends ScanColumns>(
   source: ScanTable | ScanArray,
   options: ScanRowsOptions<Columns> = {},
 ): AsyncGenerator<ScanBatch<Columns>> {
+  checkOptions(options, SCAN_OPTIONS);
   const { batches } = await scanBytes(source, options);
   for await (const { rows, columns } of batches)
     yield { rows, length: rows.length, columns: slicesOf(columns, rows.length) as ScannedValues<Columns> };
@@ -152,8 +156,6 @@ export async function scanBytes(
   source: ScanTable | ScanArray,
   options: ScanRowsOptions,
 ): Promise<{ readonly columns: readonly ScannedColumn[]; readonly batches: AsyncGenerator<ScannedBytes> }> {
-  // Arrow streams and Parquet files of the rows have options of their own.
-  checkOptions(options, "columns filter limit statistics signal onPlan onProgress strings parquet");
   const table = "names" in source ? source : tableOfArray(source);
   const { limit = Number.POSITIVE_INFINITY, filter = {} } = options;
   if (typeof filter !== "object" || filter === null || Array.isArray(filter))

@@ -3,7 +3,7 @@
  *
  * Knows ranges and versions over HTTP; must not know what the bytes are.
  */
-import { keepFirst } from "../bytes/arrays.ts";
+import { checkOptionNames, keepFirst } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Redirects, type Send, sendWith } from "./http-request.ts";
 import {
@@ -58,6 +58,8 @@ export interface HttpStoreOptions {
   readonly redirects?: Redirects;
 }
 
+const OPTIONS = "absentStatuses fetch headers maxConcurrent redirects retries retryDelayMs timeoutMs";
+
 /**
  * Objects below a base URL, read with `GET` and `Range`.
  *
@@ -85,6 +87,7 @@ export class HttpStore implements ReadableStore {
   #page: string | undefined;
 
   constructor(base: string | URL, options: HttpStoreOptions = {}) {
+    checkOptionNames(options, OPTIONS);
     this.#given = [base, options];
     const url = parseBase(base);
     this.#origin = url.origin;

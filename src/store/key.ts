@@ -4,7 +4,7 @@
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
-import type { LATE } from "../bytes/check-options.ts";
+import type { Exactly, LATE } from "../bytes/check-options.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "./pool.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
@@ -310,15 +310,15 @@ export async function foldersOnly(
  * Checks the options of a call that reads as `checkOptions` does, which it loads first. Returns undefined if that is not necessary: calls
  * without options, or with no more than a signal, a function for progress and `usual` ones, neither wait nor load it.
  */
-export function checkLater(
-  options: object,
-  call: keyof typeof LATE,
+export function checkLater<Options extends object, Call extends keyof typeof LATE>(
+  options: Options,
+  call: Call & Exactly<Options, (typeof LATE)[Call]>,
   usual?: RegExp,
 ): Promise<void> | undefined {
   const isUsual = (option: [string, unknown]): boolean => isPlain(option) || usual?.test(option[0]) === true;
   if (options?.constructor === Object && Object.entries(options).every(isUsual)) return undefined;
   return import("../bytes/check-options.ts").then((checks) =>
-    checks.checkOptions(options, checks.LATE[call]),
+    checks.checkOptions(options, checks.LATE[call] as never),
   );
 }
 

@@ -2,6 +2,7 @@
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives, isBlosc2Folder, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
+import { checkOptions } from "../bytes/check-options.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import { foldersAbove, namePaths } from "../zarr/document/node-names.ts";
@@ -23,8 +24,10 @@ interface FindEntriesOptions extends OpenOptions {
 export async function findViewEntries(
   store: ReadableStore,
   path = "",
-  { shown, onZarr, ...options }: FindEntriesOptions = {},
+  given: FindEntriesOptions = {},
 ): Promise<ViewEntry[]> {
+  checkOptions(given, "columns damaged decoder onDamage onFile onZarr openPlace shown signal verify");
+  const { shown, onZarr, ...options } = given;
   const keys: string[] = [];
   const refused = new Map<string, SuperchunkError>();
   const others = new Set<string>();

@@ -7,7 +7,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { elementsOf, isShape } from "../bytes/arrays.ts";
-import { checkOptions } from "../bytes/check-options.ts";
+import { checkOptions, type Exactly } from "../bytes/check-options.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers, stringifyJson } from "../format/json.ts";
@@ -395,8 +395,11 @@ export abstract class Editable implements AsyncDisposable {
 }
 
 /** Refuses options of a change that it does not have (`more` names those that only this one has), and a change that is aborted already. */
-export function checkChange(options: LongOptions, more = ""): void {
-  checkOptions(options, `onProgress signal${more}`);
+export function checkChange<Options extends LongOptions, const More extends string = "">(
+  options: Options & Exactly<Options, `onProgress signal${More}`>,
+  more?: More,
+): void {
+  checkOptions(options, `onProgress signal${more ?? ""}` as never);
   options.signal?.throwIfAborted();
 }
 

@@ -5,7 +5,10 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createPool, encodeSync } from "../../src/blosc.ts";
 import {
   findReadables,
+  fromZarrita,
+  HttpStore,
   MemoryStore,
+  openArchive,
   openArray as openArrayIn,
   open as openIn,
   openTable as openTableIn,
@@ -16,6 +19,7 @@ import {
   consolidate,
   convert,
   create,
+  edit,
   FileStore,
   finish,
   link,
@@ -25,12 +29,14 @@ import {
   openTableFile,
   planLinkAt,
   runTasks,
+  S3Store,
   serveView,
   threadsOf,
   unlink,
   verifyLinkAt,
   virtualize,
 } from "../../src/node/index.ts";
+import { findViewEntries, planReferences, writeKerchunk, zarrView } from "../../src/zarr.ts";
 import { temporaryFolder } from "../folder.ts";
 
 const folder = temporaryFolder();
@@ -42,10 +48,28 @@ beforeAll(async () => {
   await convert(path, join(folder, "array.npy"));
 });
 
+/** No archives to refer to. */
+async function* noPlans(): AsyncGenerator<never> {}
+
 test.each([
   ["open of a store", (options: object) => openIn(store, "", options)],
   ["openArray of a store", (options: object) => openArrayIn(store, "", options)],
   ["openTable of a store", (options: object) => openTableIn(store, "", options)],
+  ["openArchive", (options: object) => openArchive(store, "", options)],
+  ["edit", (options: object) => edit(path, options)],
+  ["create", (options: object) => create(join(folder, "none"), options)],
+  ["findViewEntries", (options: object) => findViewEntries(new FileStore(folder), "", options)],
+  [
+    "planReferences",
+    async (options: object) => {
+      await using archive = await openArchive(new FileStore(folder), "array");
+      return planReferences(archive, options);
+    },
+  ],
+  [
+    "writeKerchunk",
+    async (options: object) => writeKerchunk(noPlans(), store, "set.json", { form: "json", ...options }),
+  ],
   [
     "findReadables",
     async (options: object) => {
@@ -83,11 +107,18 @@ test.each([
     await expect(call(options)).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field } });
 });
 
-test("threadsOf, FileStore and a pool without workers do so too, and such a pool takes a signal", async () => {
+test("threadsOf, stores, zarrView and a pool without workers do so too, and such a pool takes a signal", async () => {
   expect(() => threadsOf({ thread: 2 } as object)).toThrow(/unknown option "thread"; did you mean threads/);
   expect(() => new FileStore(folder, { maxOpen: 2 } as object)).toThrow(
     /unknown option "maxOpen"; expected one of/,
   );
+  for (const made of [
+    () => new HttpStore("https://example.org", { header: {} } as object),
+    () => new S3Store({ bucket: "b", header: {} } as never),
+    () => zarrView([], { header: {} } as object),
+  ])
+    expect(made).toThrow(/unknown option "header"; expected /);
+  expect(() => fromZarrita(new Map(), { name: "x" } as never)).toThrow(/name is .*, expected a text/);
   const chunk = encodeSync(new Uint8Array(8));
   await using pool = createPool({ workers: 0 });
   await expect(pool.decode(chunk, { outt: 1 } as object)).rejects.toThrow(/unknown option "outt"/);
@@ -131,4 +162,11 @@ test("get of a Zarr array says how many bytes it has read", async () => {
   const seen: number[] = [];
   await array.get(null, { onProgress: ({ done, total }) => seen.push(done, total) });
   expect(seen).toEqual([16, 16]);
+});
+
+test("options of create or of a column are not ignored by calls that do not have them", async () => {
+  await expect(edit(path, { dtype: "<f8" } as object)).rejects.toThrow(/unknown option "dtype"/);
+  await expect(openIn(store, "", { column: "a" } as object)).rejects.toThrow(/unknown option "column"/);
+  await using array = await openArray(path);
+  await expect(array.scan({ strings: "fixed" } as object).next()).rejects.toThrow(/unknown option "strings"/);
 });

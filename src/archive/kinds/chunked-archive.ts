@@ -204,7 +204,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   /**
    * Yields the decoded bytes in stored order, chunk by chunk: views, valid until the next one is requested; with `keep`, separate arrays.
    */
-  protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
+  protected async *decodedChunks(options: ChunksOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     await checkLater(options, hold === undefined ? "long" : "chunks");
     this.assertReadable();
     let done = 0;
@@ -420,7 +420,7 @@ export class ArrayReading {
   }
 
   /** Yields slices of about 16 MiB along the first dimension, in order. */
-  async *slabs(options: LongOptions): AsyncGenerator<ArraySlice> {
+  async *slabs(options: ChunksOptions): AsyncGenerator<ArraySlice> {
     await checkLater(options, "chunks");
     for (const extents of this.#slabExtents(undefined)) {
       options.signal?.throwIfAborted();

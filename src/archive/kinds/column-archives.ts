@@ -17,6 +17,7 @@ import type {
   ArrayArchive,
   ChunkInfo,
   ChunkSummary,
+  ChunksOptions,
   EncodedChunk,
   Finding,
   LongOptions,
@@ -108,7 +109,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     return this.#reading.getBytes(selection, options);
   }
 
-  chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+  chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
     this.#assertReadable();
     return this.#slices(options);
   }
@@ -123,13 +124,13 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   readonly oindex: ArrayArchive["oindex"] = oindex;
   readonly vindex: ArrayArchive["vindex"] = vindex;
 
-  async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
+  async *#slices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
     for await (const slab of this.#slabs(options, "chunks")) yield this.#reading.sliceOf(slab, rowShape);
   }
 
   /** Yields the rows of one chunk at a time. The chunks of every column are decoded ahead, by threads if there are any. */
-  async *#slabs(options: LongOptions, call: "chunks" | "long"): AsyncGenerator<Uint8Array> {
+  async *#slabs(options: ChunksOptions, call: "chunks" | "long"): AsyncGenerator<Uint8Array> {
     await checkLater(options, call);
     const { signal, onProgress } = options;
     const { dtype, columns } = this.parts;

@@ -1,7 +1,7 @@
 /** `open`: opens any archive from any store, recognised by content. */
 import { isSuperchunkError } from "../../errors.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
-import { checkKey, joinKey, readBeginning } from "../../store/key.ts";
+import { checkKey, checkLater, joinKey, readBeginning } from "../../store/key.ts";
 import type { ListEntry, ObjectHead, ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { Archive, OpenOptions } from "../kinds/types.ts";
@@ -20,6 +20,7 @@ export async function open(
   path = "",
   options: OpenOptions = {},
 ): Promise<Archive> {
+  await checkLater(options, "open");
   const source = archiveStore(store);
   const found = await findArchive(source, path, options);
   if ("kind" in found) return found;

@@ -86,7 +86,8 @@ export const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle
  * Throws BAD_ARGUMENT for an option out of its range, LIMIT for more than 2^31 - 17 bytes.
  */
 export function settleEncode(nbytes: number, options: EncodeOptions): EncodeSettings {
-  checkOptionNames(options, "cname clevel shuffle typesize blocksize format");
+  const withFormat: EncodeOptions & { readonly format?: unknown } = options; // of chunks of Blosc2, and of those who choose
+  checkOptionNames(withFormat, "cname clevel shuffle typesize blocksize format");
   if (nbytes > MAX_NBYTES) {
     throw new SuperchunkError(
       "LIMIT",

@@ -8,6 +8,7 @@ import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { B2ND } from "../../blosc2/b2nd-target.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import { recordKey } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -416,7 +417,8 @@ export async function toParquet(
   source: ScanTable | ScanArray,
   options: ToParquetOptions = {},
 ): Promise<Uint8Array> {
-  const { scanBytes } = await import("../../scan/scan.ts");
+  const { SCAN_OPTIONS, scanBytes } = await import("../../scan/scan.ts");
+  checkOptions(options, `${SCAN_OPTIONS} parquet strings`);
   const { columns, batches } = await scanBytes(source, options);
   const held = columns.map((): Uint8Array[] => []);
   let [rows, nbytes] = [0, 0];

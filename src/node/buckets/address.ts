@@ -98,8 +98,8 @@ export function parseBucketAddress(address: string): BucketAddress {
 
 /** The store of an address, below another prefix if one is given. */
 export function bucketStore(address: BucketAddress, prefix: string = address.prefix): BucketStore {
-  const { scheme } = address;
-  const place = { ...address, prefix };
+  const { scheme, ...own } = address;
+  const place = { ...own, prefix };
   if (scheme === "s3") return new S3Store(place);
   return new BucketStore(scheme === "gs" ? gcsProvider(address) : azureProvider(address), place);
 }

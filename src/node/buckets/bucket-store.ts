@@ -6,6 +6,7 @@
 
 import { setMaxListeners } from "node:events";
 import { keepFirst } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkFolder, checkKey, checkRange, lengthOf } from "../../store/key.ts";
 import { Turns } from "../../store/pool.ts";
@@ -446,6 +447,7 @@ export class BucketStore implements WritableStore {
 /** Objects of a bucket in S3 below a prefix. Needs the package `@aws-sdk/client-s3`. */
 export class S3Store extends BucketStore {
   constructor(options: S3StoreOptions) {
+    checkOptions(options, "anonymous bucket credentials endpoint maxAttempts maxConcurrent prefix region");
     super(s3Provider(options), options);
   }
 }

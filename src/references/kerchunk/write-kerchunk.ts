@@ -4,6 +4,7 @@
  * Knows the order: everything that the set needs is written before the set, and then compared with the source.
  */
 import { joinBytes, toHex } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { digest } from "../../bytes/checksum.ts";
 import { noteOn } from "../../convert/plan/conversion-jobs.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -73,6 +74,10 @@ export async function writeKerchunk(
   path: string,
   options: KerchunkOptions,
 ): Promise<ReferenceResult> {
+  checkOptions(
+    options,
+    "containerFor containers form format locateChunks onFailure openContainer overwrite recordSize signal sources",
+  );
   const { form, overwrite, signal } = options;
   const format = form === "parquet" ? 2 : (options.format ?? 3);
   if (form === "parquet" && options.format === 3)

@@ -7,6 +7,7 @@
 import type { Archive, ChunkInfo, ListChunksOptions } from "../../archive/kinds/types.ts";
 import { requireSettled } from "../../archive/places/journal.ts";
 import { at } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import type { LayoutOptions } from "../../convert/pipeline.ts";
 import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";
@@ -344,6 +345,10 @@ export interface ReferencePlan {
 
 /** Implements `planReferences` of the entry. */
 export async function planReferences(archive: Archive, options: PlanOptions = {}): Promise<ReferencePlan> {
+  checkOptions(
+    options,
+    "columns dimensionNames dtype encoder guard inline isMember listed locate node portable rectilinear shape signal",
+  );
   requireSettled(archive);
   const { portable, dimensionNames, columns, dtype, shape, signal, isMember } = options;
   const jobs = await planJobs(archive, {

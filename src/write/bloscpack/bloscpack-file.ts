@@ -5,6 +5,7 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
+import { checkOptions } from "../../bytes/check-options.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import { INDEX_NAME } from "../../format/naming.ts";
@@ -174,7 +175,8 @@ export class BloscpackFile extends QueuedEditor {
    * CONFLICT if the file has other names
    */
   async setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
-    checkChange(options, " cparams");
+    checkOptions(options, "cparams signal");
+    options.signal?.throwIfAborted();
     return this.onCommit(options, async () => {
       const result = await setChunk(this.store, this.path, index, bytes, options);
       await this.#read();

@@ -2,6 +2,7 @@
 
 import type {
   AbsentChunk,
+  ChunksOptions,
   ListChunksOptions,
   LongOptions,
   OpenOptions,
@@ -303,7 +304,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   }
 
   /** Yields the values in order, in slices of about 16 MiB: whole chunks of rows, if these fit into memory. Slices have all dimensions. */
-  async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
+  async *chunks(options: ChunksOptions = {}): AsyncGenerator<ArraySlice> {
     await checkLater(options, "chunks");
     for await (const selection of this.#slabs(options))
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
@@ -322,9 +323,7 @@ export class ZarrArray extends ZarrNode implements ReadableArray {
   readonly vindex: ReadableArray["vindex"] = vindex;
 
   /** Lists the stored chunks, with their places and sizes, without reading them. */
-  async *listChunks(
-    options: Omit<ListChunksOptions, "digests" | "onObject"> = {},
-  ): AsyncGenerator<ZarrChunk> {
+  async *listChunks(options: Omit<ListChunksOptions, "onObject"> = {}): AsyncGenerator<ZarrChunk> {
     await checkLater(options, "listStored");
     const { first = 0, end = this.nchunks, signal, onProgress } = options;
     let done = 0;
