@@ -192,10 +192,10 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
   if (/^\d{4}-\d\d/.test(text)) return text;
   if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number", "numbers");
   if (/inf/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
-  const isInteger = /^[+-]?\d+$/.test(text);
-  if (dtype.kind !== "float" && !isInteger) return exactValue(text);
   const value = Number(text);
-  return isInteger && !Number.isSafeInteger(value) ? BigInt(text) : value;
+  // Floats are printed with rounded digits. Other integers that no float has are refused where they are compared.
+  const isRounded = String(value) === text || !/^[+-]?\d+$/.test(text);
+  return dtype.kind === "float" && isRounded ? value : exactValue(text);
 }
 
 /** The exact value of a decimal number, which a double may not have: an integer, or the fraction above one. */
