@@ -254,20 +254,6 @@ export async function admitForms(
   }
 }
 
-/** Throws `UNSUPPORTED` for the compressor that zarr-python cannot decode. `before`: that of an array, which may keep it. */
-export function refuseSnappy(
-  { store, path }: { readonly store: WritableStore; readonly path: string },
-  { cname }: ArraySettings,
-  before?: ArraySettings,
-): void {
-  if (cname !== "snappy" || before?.cname === cname) return;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    'zarr-python cannot decode Blosc chunks with snappy, which this Zarr array would have; choose another compressor (an existing array gets it by "superchunk compact PATH --codec lz4")',
-    { path: store.describe(path), field: "cname", found: cname },
-  );
-}
-
 function mistakenShards(path: string, form: ShardForm, other: ShardForm): SuperchunkError {
   const { node, capacity, item } = form;
   const way =

@@ -17,14 +17,9 @@ import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { Committed } from "../write/array/root.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
+import { refuseSnappy } from "../zarr/write/node-document.ts";
 import { ColumnView, type ViewPlace, viewRowsOf } from "./column-shards.ts";
-import {
-  admitForms,
-  LiveDocuments,
-  refuseSnappy,
-  removeOldNodes,
-  removeUnlikeDocuments,
-} from "./documents.ts";
+import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
 import {
   followMove,
   groupByShard,
@@ -146,7 +141,7 @@ export class LiveView implements ArrayMirror {
   }
 
   async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
-    refuseSnappy(this.#writer.root, settings, this.#writer.settings);
+    refuseSnappy(this.#writer.root, settings.cname, this.#writer.settings.cname);
     const published = this.#documents.forms;
     const { forms: old } = this.#state;
     const admitted = await admitForms(this.#writer.root, settings, { published, old, isFree });

@@ -17,6 +17,7 @@ import { readWritable } from "../write/array/create.ts";
 import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
+import { refuseSnappy } from "../zarr/write/node-document.ts";
 import { ColumnShards } from "./column-shards.ts";
 import {
   admitForms,
@@ -25,7 +26,6 @@ import {
   LiveDocuments,
   memberOf,
   readDocumentAt,
-  refuseSnappy,
 } from "./documents.ts";
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
 import { range } from "./published-view.ts";
@@ -66,14 +66,14 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
   return {
     check: async (place, settings) => {
       checkPolicy(options.publish);
-      refuseSnappy(place, settings);
+      refuseSnappy(place, settings.cname);
       new LiveDocuments(place, settings, layOutColumns(place.path, settings));
       await assertNodeFree(place.store, place.path);
     },
     open,
     checkChange: async (place, { before, wanted, isFree }) => {
       const { store, path } = place;
-      refuseSnappy(place, wanted, before);
+      refuseSnappy(place, wanted.cname, before.cname);
       const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
       const old = (await readLiveState(store, path))?.forms ?? [];
       await admitForms(place, wanted, { published, old, isFree });

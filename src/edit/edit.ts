@@ -7,6 +7,7 @@ import { checkOptions } from "../bytes/check-options.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
+import { objectOf } from "../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesAllowed } from "../open/open.ts";
 import { orLater } from "../places/open-places.ts";
@@ -33,7 +34,7 @@ import { bloscCodec, bytesCodec } from "../zarr/document/make-v3.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
-import { mendCopies, refuseDual, removeDocument } from "../zarr/write/node-document.ts";
+import { mendCopies, refuseDual, refuseSnappy, removeDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import { BOTH, type CreateOptions, type EditOptions, NEW } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
@@ -310,6 +311,8 @@ async function createNode(store: WritableStore, path: string, options: NewOption
   const { compressor, codecs } = options;
   const { shardShape, dimensionNames, specification } = options;
   const chosen = codecs ?? (compressor && bloscCodecs(compressor, itemSize));
+  for (const codec of chosen ?? specification?.codecs ?? [])
+    refuseSnappy({ store, path }, objectOf(objectOf(codec)["configuration"])["cname"]);
   await createZarr(
     store,
     path,

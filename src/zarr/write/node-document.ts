@@ -17,6 +17,20 @@ import { isBareGroup } from "../read/open.ts";
 /** How often a copy is changed again because the writer of another node was faster. */
 const MAX_TRIES = 20;
 
+/** Throws `UNSUPPORTED` for the compressor that zarr-python cannot decode. `before`: that of an array, which may keep it. */
+export function refuseSnappy(
+  { store, path }: { readonly store: WritableStore; readonly path: string },
+  cname: unknown,
+  before?: string,
+): void {
+  if (cname !== "snappy" || before === cname) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    'zarr-python cannot decode Blosc chunks with snappy, which this Zarr array would have; choose another compressor (an existing array gets it by "superchunk compact PATH --codec lz4")',
+    { path: store.describe(path), field: "cname", found: "snappy" },
+  );
+}
+
 /** A JSON object whose floats stay floats. */
 export type NodeDocument = Readonly<Record<string, JsonInput>>;
 

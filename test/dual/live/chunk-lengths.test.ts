@@ -37,6 +37,13 @@ test("no Zarr array gets chunks with snappy, which zarr-python cannot decode", a
   const snappy = { dtype: "<f8", compressor: { cname: "snappy" }, data: Float64Array.of(1, 2, 3) } as const;
   const refusal = { code: "UNSUPPORTED", details: { field: "cname", path: join(folder, "array") } };
   await expect(create(join(folder, "array"), { ...snappy, zarr: true })).rejects.toMatchObject(refusal);
+  await expect(create(join(folder, "array"), { ...snappy, format: "zarr" })).rejects.toMatchObject(refusal);
+  const codecs = [
+    { name: "bytes" },
+    { name: "blosc", configuration: { cname: "snappy", clevel: 5, shuffle: "noshuffle", blocksize: 0 } },
+  ];
+  const plain = { format: "zarr", dtype: "|u1", codecs } as const;
+  await expect(create(join(folder, "array"), plain)).rejects.toMatchObject(refusal);
   expect(fs.existsSync(join(folder, "array"))).toBe(false);
   await (await create(join(folder, "array"), snappy)).close();
   const live = await runCli(["link", join(folder, "array"), "--live"]);
