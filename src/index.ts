@@ -30,7 +30,7 @@ export type {
   VerifyReport,
 } from "./archive/kinds/types.ts";
 export type { UnfinishedConversion } from "./archive/open/discover.ts";
-export { open as openArchive } from "./archive/open/open.ts";
+export { openArchive } from "./archive/open/open.ts";
 export type { ChunkPlace } from "./archive/places/sequence.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-fetch.ts";
 export {

@@ -361,48 +361,29 @@ function assertHeld({ type, length, values, offsets, children }: Batch<unknown>)
   );
 }
 
-/**
- * The bytes of floats, alone or in lists of one length, with NaN for missing ones: in numbers of JavaScript, a NaN loses its bits. Undefined
- * for other values, and where a list is missing.
- */
+/** The bytes of floats of which none is missing, alone or in lists of one length; undefined for others. Numbers lose the bits of a NaN. */
 export function floatBytes(batch: Batch<unknown>): Uint8Array | undefined {
   assertHeld(batch);
-  const { length, values, children } = batch;
+  const { length, validity, values, children } = batch;
   const { typeId, stride = 1, precision = 2 } = batch.type as AnyType;
-  const isThere = presenceOf(batch);
+  if (validity !== undefined && validity !== null && validity.length > 0) return undefined;
   const [items] = children ?? [];
-  if ((typeId as number) === TYPE.fixedList && isThere === undefined && items?.length === length * stride)
-    return floatBytes(items);
+  if ((typeId as number) === TYPE.fixedList && items?.length === length * stride) return floatBytes(items);
   if ((typeId as number) !== TYPE.float) return undefined;
-  const size = 2 << precision;
   const { buffer, byteOffset } = values as unknown as Uint8Array;
-  const bytes = new Uint8Array(buffer, byteOffset, length * size).slice();
-  const nothing =
-    [
-      [0x00, 0x7e],
-      [0, 0, 0xc0, 0x7f],
-      [0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
-    ][precision] ?? [];
-  for (let i = 0; isThere !== undefined && i < length; i++) if (!isThere(i)) bytes.set(nothing, i * size);
-  return bytes;
-}
-
-/** Tells whether a value is there; undefined if all are. */
-function presenceOf({ validity }: Batch<unknown>): ((i: number) => boolean) | undefined {
-  if (validity === undefined || validity === null || validity.length === 0) return undefined;
-  return (i) => ((at(validity, i >> 3) >> (i & 7)) & 1) === 1;
+  return new Uint8Array(buffer, byteOffset, length * (2 << precision)).slice();
 }
 
 /** The stored values: dates as counts, decimals as digits, strings as bytes, lists as arrays, structs as records, null for a missing value. @throws BAD_FIELD for damage */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   assertHeld(batch);
   const type = batch.type as AnyType;
-  const { length, offsets, children } = batch;
+  const { length, validity, offsets, children } = batch;
   const values = batch.values as unknown as { readonly [i: number]: number | bigint } & Uint8Array;
-  const isThere = presenceOf(batch);
-  const hasNulls = isThere !== undefined;
+  const hasNulls = validity !== undefined && validity !== null && validity.length > 0;
+  const isThere = (i: number): boolean => !hasNulls || ((at(validity, i >> 3) >> (i & 7)) & 1) === 1;
   const make = (value: (i: number) => unknown): unknown[] =>
-    Array.from({ length }, (_, i) => (isThere?.(i) === false ? null : value(i)));
+    Array.from({ length }, (_, i) => (isThere(i) ? value(i) : null));
   switch (type.typeId as number) {
     case TYPE.utf8:
     case TYPE.binary:

@@ -3,7 +3,7 @@
  *
  * Knows the contract of zarrita's stores; must not know any of its implementations.
  */
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey, checkRange, lengthOf, partOf, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
@@ -52,7 +52,6 @@ export function asReadable(store: ReadableStore | ForeignStore, name = ""): Read
  * is found by reading it whole once. A store without `getRange` is read whole each time.
  */
 export function fromZarrita(store: ForeignStore, name = ""): ReadableStore {
-  if (typeof name !== "string") throw badArgument("name", name, "a text, which messages show");
   /** True if ranges end at the object's end; undefined until this was tried. */
   let isHonest: Promise<boolean> | undefined;
   const sizes = new Map<string, number>();

@@ -285,7 +285,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `a server without Range support sent ${size} bytes for a part of them, and at most ${MAX_UNRANGED} are read; download the archive`,
+        `a server without Range support sent ${size} bytes, and at most ${MAX_UNRANGED} are read; download the archive`,
         { path, field: "Range", expected: 206, found: 200 },
       );
     }
@@ -300,7 +300,7 @@ export class HttpStore implements ReadableStore {
     if (found === undefined || found === expected) return;
     throw new SuperchunkError(
       "STALE",
-      `the object was changed on the server since it was first read: its version was ${expected}, and is ${found}; open it again`,
+      `the object was changed on the server: its version was ${expected}, and is ${found}; open it again`,
       { path: this.describe(key), field: "version", expected, found },
     );
   }

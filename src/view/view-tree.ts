@@ -50,8 +50,6 @@ export interface ViewEntry {
   view?(options: ViewOptions & { readonly isMember: boolean }): Promise<NodeView>;
 }
 
-const OPTIONS = "columns dimensionNames dtype encoder portable shape";
-
 /**
  * Shows an archive, or many (`findViewEntries`), as a store of Zarr v3 for zarrita. A function that opens the archive,
  * `(options) => open(store, path, options)`, is called for the first key. Of a table, only the columns that are read are then opened.
@@ -60,7 +58,7 @@ export function viewOf(
   source: Viewable | OpenViewable | Iterable<ViewEntry>,
   options: ViewOptions = {},
 ): ZarrView {
-  checkOptionNames(options, OPTIONS);
+  checkOptionNames(options, "portable dimensionNames columns dtype shape encoder");
   if (typeof source === "function") return singleView((key) => planOpened(source, options, key));
   return Symbol.iterator in Object(source)
     ? zarrTreeView(source as Iterable<ViewEntry>, options)

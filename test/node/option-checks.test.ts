@@ -5,7 +5,6 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createPool, encodeSync } from "../../src/blosc.ts";
 import {
   findReadables,
-  fromZarrita,
   HttpStore,
   MemoryStore,
   openArchive,
@@ -118,7 +117,6 @@ test("threadsOf, stores, zarrView and a pool without workers do so too, and such
     () => zarrView([], { header: {} } as object),
   ])
     expect(made).toThrow(/unknown option "header"; expected /);
-  expect(() => fromZarrita(new Map(), { name: "x" } as never)).toThrow(/name is .*, expected a text/);
   const chunk = encodeSync(new Uint8Array(8));
   await using pool = createPool({ workers: 0 });
   await expect(pool.decode(chunk, { outt: 1 } as object)).rejects.toThrow(/unknown option "outt"/);

@@ -15,12 +15,21 @@ const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
  * `store` is one of this library's stores, or any zarrita store that has `getRange`. Throws `NOT_FOUND` if nothing is there, `UNSUPPORTED`
  * for anything else, and the codes of damage.
  */
-export async function open(
+export async function openArchive(
   store: ReadableStore | ForeignStore,
   path = "",
   options: OpenOptions = {},
 ): Promise<Archive> {
   await checkLater(options, "open");
+  return open(store, path, options);
+}
+
+/** {@link openArchive} for callers that have no unknown options. */
+export async function open(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenOptions = {},
+): Promise<Archive> {
   const source = archiveStore(store);
   const found = await findArchive(source, path, options);
   if ("kind" in found) return found;
