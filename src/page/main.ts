@@ -150,7 +150,7 @@ class Page {
     this.#listed = undefined;
     this.#shown.abort();
     byId("where").textContent = describeSource(source);
-    this.#tree.begin();
+    this.#tree.begin(signal);
     this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
     try {
       const all = await this.#engine.list(source, { signal, onProgress: (found) => this.#tree.add(found) });
@@ -210,7 +210,7 @@ class Page {
       if (!signal.aborted) this.#main.replaceChildren(title(state), h("p", { class: "note" }, "Opening…"));
     }, 150);
     try {
-      node = await this.#tree.factsOf(state.archive);
+      node = await this.#tree.factsOf(state.archive, signal);
     } catch (error) {
       if (signal.aborted) return;
       this.#fail(sentenceOf(error));

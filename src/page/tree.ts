@@ -30,6 +30,8 @@ export class Tree {
   readonly #draw: () => void = onceAFrame(() => this.#drawNow());
   readonly #watcher: IntersectionObserver;
   readonly #waiting = new Set<Item>();
+  /** Aborted once another source is listed. */
+  #signal: AbortSignal | undefined;
   #mayOpen = false;
   #isOpening = false;
   #items: Item[] = [];
@@ -59,7 +61,8 @@ export class Tree {
     now.onChange(() => this.#draw());
   }
 
-  begin(): void {
+  begin(signal: AbortSignal): void {
+    this.#signal = signal;
     this.#items = [];
     this.#waiting.clear();
     this.#mayOpen = false;
@@ -84,10 +87,10 @@ export class Tree {
   }
 
   /** The facts of an archive, which is opened if necessary. */
-  async factsOf(name: string): Promise<NodeFacts> {
+  async factsOf(name: string, signal: AbortSignal): Promise<NodeFacts> {
     const item = this.#items.find(({ entry }) => entry.name === name);
     if (item?.facts !== undefined) return item.facts;
-    let facts = await this.#engine.open(name);
+    let facts = await this.#engine.open(name, { signal });
     if (item !== undefined) {
       // What opens could only not be listed.
       const { error } = item.entry;
@@ -113,7 +116,7 @@ export class Tree {
     for (const item of this.#waiting) {
       if (!this.#isClosed(item)) continue;
       try {
-        item.facts = await this.#aside.open(item.entry.name);
+        item.facts = await this.#aside.open(item.entry.name, { signal: this.#signal });
       } catch (error) {
         item.error = error instanceof Error ? error.message : String(error);
       }

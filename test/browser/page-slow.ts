@@ -93,6 +93,35 @@ async function checkEarly(browser: Browser, url: string, outcome: Outcome): Prom
   await page.close();
 }
 
+/** An archive that is left before it is open: its requests end, and it opens when it is chosen again. */
+async function checkLeft(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, requests } = await newPage(browser);
+  // A Zarr array, which the list does not open by itself.
+  const files = `${url}__superchunk__/files/0/grid/`;
+  const ofThem = (address: string): boolean => address.startsWith(files);
+  const ended: string[] = [];
+  page.on("requestfailed", (request) => ended.push(request.url()));
+  await page.route(`${files}**`, () => {}); // gets no answer
+  await page.goto(`${url}#archive=cube`);
+  await page.waitForSelector(".stored span", PATIENCE);
+  const choose = (state: string): Promise<void> =>
+    page.evaluate((hash) => {
+      location.hash = hash;
+    }, `archive=${state}`);
+  const request = page.waitForRequest((each) => ofThem(each.url()), PATIENCE);
+  await Promise.all([request, choose("grid")]);
+  const asked = requests.filter(ofThem);
+  await choose("matrix");
+  await page.waitForSelector("h1:text-is('matrix')", PATIENCE);
+  await page.waitForSelector(".stored span", PATIENCE);
+  outcome.expect("requests that end", ended.filter(ofThem), asked);
+  await page.unroute(`${files}**`);
+  await choose("grid");
+  await page.waitForSelector("h1:text-is('grid')", PATIENCE);
+  await page.waitForSelector(".stored span", PATIENCE);
+  await page.close();
+}
+
 /** Of two chunks the one that was chosen last is shown, although the other one's answer comes later. */
 async function checkChosenChunk(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
@@ -207,6 +236,7 @@ export async function checkSlow(
 ): Promise<void> {
   await checkReplaced(browser, url, folder, outcome);
   await checkEarly(browser, url, outcome);
+  await checkLeft(browser, url, outcome);
   await checkChosenChunk(browser, url, outcome);
   await checkChosenPlane(browser, url, outcome);
   await checkPicture(browser, url, outcome);

@@ -6,26 +6,23 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import type { Readable } from "../../open/open.ts";
-import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
 import { withReadAhead } from "./read-ahead.ts";
 
-/** Something that was found, how it is opened, and what is open already. */
+/** Something that was found, and how it is opened. */
 interface AtAddress {
   readonly name: string;
   readonly found: FoundReadable;
-  readonly openIt: () => Promise<Readable>;
-  readonly node?: Readable | undefined;
+  readonly openIt: (signal?: AbortSignal) => Promise<Readable>;
 }
 
 type OpenAt = (
   store: ReadableStore,
   path: string,
   isNode: boolean,
-  openPlace: OpenPlace | undefined,
-  allow: readonly string[],
+  options: { readonly allow: readonly string[]; readonly signal: AbortSignal | undefined },
 ) => Promise<Readable>;
 
 /** Finds everything. Throws `BAD_ARGUMENT` for what no browser reads, such as `s3://`. */
@@ -48,26 +45,29 @@ export async function* findAtAddress(
   const name = path === "" ? url.host : path;
   // Sets of references may read the server that they are on.
   const allow = [`${url.origin}/`];
-  const openHere = (at: string, isNode = false) => openAt(store, at, isNode, undefined, allow);
   let node: Readable;
   try {
-    node = await openHere(path);
+    node = await openAt(store, path, false, { allow, signal });
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     // To open it again would repeat all tries.
     yield { name, found: { path, error }, openIt: () => Promise.reject(error) };
     return;
   }
+  // To open it again would repeat its requests.
+  const openRoot = async (): Promise<Readable> => node;
   if (node.kind !== "group") {
-    yield { name, found: { path }, openIt: () => openHere(path), node };
+    yield { name, found: { path }, openIt: openRoot };
     return;
   }
   // Over HTTP, groups without consolidated metadata are found with an error instead of their members.
   const { findReadables } = await import("../../open/find-readables.ts");
   for await (const found of findReadables(node, path, { signal })) {
     if (found.isIndex === true) continue;
-    const isRoot = found.path === path;
-    const openIt = (): Promise<Readable> => openHere(found.path, true);
-    yield { name: isRoot ? name : found.path, found, openIt, node: isRoot ? node : undefined };
+    if (found.path === path) yield { name, found, openIt: openRoot };
+    else {
+      const openIt: AtAddress["openIt"] = (end) => openAt(store, found.path, true, { allow, signal: end });
+      yield { name: found.path, found, openIt };
+    }
   }
 }

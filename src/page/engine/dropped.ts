@@ -15,7 +15,7 @@ type Members = Readonly<Record<string, unknown>>;
 /** Something that was found, and how it is opened. */
 interface Dropped {
   readonly found: FoundReadable;
-  readonly openIt: () => Promise<Readable>;
+  readonly openIt: (signal?: AbortSignal) => Promise<Readable>;
 }
 
 /** Stands in references for the place of all dropped files. */
@@ -26,13 +26,18 @@ const DOCUMENTS = ["zarr.json", ".zgroup", ".zarray"];
 /** Finds everything; `openAt` opens what is not in a set of references. */
 export async function* findDropped(
   files: Files,
-  openAt: (store: ReadableStore, path: string, isNode: boolean) => Promise<Readable>,
+  openAt: (
+    store: ReadableStore,
+    path: string,
+    isNode: boolean,
+    options: { readonly signal: AbortSignal | undefined },
+  ) => Promise<Readable>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Dropped> {
   const store = new BlobStore(files);
   for await (const found of findReadables(store, "", { signal })) {
     const isNode = found.group !== undefined || found.array !== undefined;
-    yield { found, openIt: () => openAt(store, found.path, isNode) };
+    yield { found, openIt: (end) => openAt(store, found.path, isNode, { signal: end }) };
   }
   for (const [path, file] of files) {
     const set = await readSet(path, file);

@@ -36,8 +36,8 @@ export class PageEngine implements Engine {
     return this.#sources.list(source, watch);
   }
 
-  async open(archive: string): Promise<NodeFacts> {
-    return factsOf(archive, await this.#sources.open(archive));
+  async open(archive: string, { signal }: Watch = {}): Promise<NodeFacts> {
+    return factsOf(archive, await this.#sources.open(archive, signal));
   }
 
   async summary(target: Target): Promise<ColumnSummary> {

@@ -31,11 +31,20 @@ const BATCH = 200;
 /** No view takes bytes for numbers. */
 const BYTE: DType = { kind: "void", itemSize: 1, byteOrder: "none" };
 
+type OpenIt = (signal?: AbortSignal) => Promise<Readable>;
+
+/** Options of {@link openAt}. */
+interface OpenAtOptions {
+  readonly openPlace?: OpenPlace | undefined;
+  readonly allow?: readonly string[] | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The archives of a source, opened on request and kept. */
 export class Sources {
   /** True if each request goes over a network, to a server other than the page's own. */
   isFar = false;
-  readonly #places = new Map<string, () => Promise<Readable>>();
+  readonly #places = new Map<string, OpenIt>();
   readonly #opened = new Map<string, Promise<Opened>>();
 
   async list(source: Source, watch: Watch<readonly Entry[]> = {}): Promise<readonly Entry[]> {
@@ -52,11 +61,15 @@ export class Sources {
   }
 
   /** Opens an archive. Throws `NOT_FOUND` for one that was not listed, and the errors of opening it. */
-  open(name: string): Promise<Opened> {
-    const place = this.#places.get(name);
-    if (place === undefined)
+  open(name: string, signal?: AbortSignal): Promise<Opened> {
+    const openIt = this.#places.get(name);
+    if (openIt === undefined)
       throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
-    return keepMade(this.#opened, name, () => place().then(asTableIfOne));
+    return keepMade(this.#opened, name, () => {
+      // The next call starts again.
+      signal?.addEventListener("abort", () => this.#opened.delete(name));
+      return openIt(signal).then(asTableIfOne);
+    });
   }
 
   async openColumn({ archive, column }: Target): Promise<ReadableArray | BytesArchive> {
@@ -81,7 +94,7 @@ export class Sources {
         const store = stores.get(root) ?? withReadAhead(withCoalescing(new ServedStore(source.base, root)));
         stores.set(root, store);
         const openPlace = servedPlace(store, path, `${source.base}places/${root}/`);
-        this.#places.set(name, () => openAt(store, path, kind !== undefined, openPlace));
+        this.#places.set(name, (signal) => openAt(store, path, kind !== undefined, { openPlace, signal }));
         yield { name, kind, error };
       }
       return;
@@ -97,10 +110,8 @@ export class Sources {
       return;
     }
     const { findAtAddress } = await import("./address.ts");
-    for await (const { name, found, openIt, node } of findAtAddress(source.url, openAt, watch.signal)) {
+    for await (const { name, found, openIt } of findAtAddress(source.url, openAt, watch.signal)) {
       this.#places.set(name, openIt);
-      // Kept open, because opening it again would repeat its requests.
-      if (node !== undefined) this.#opened.set(name, asTableIfOne(node));
       yield entryOf(found, name);
     }
   }
@@ -110,11 +121,10 @@ export class Sources {
 async function openAt(
   store: ReadableStore,
   path: string,
-  isNode = false,
-  openPlace = noPlace,
-  allow: readonly string[] = [],
+  isNode: boolean,
+  { openPlace = noPlace, allow = [], signal }: OpenAtOptions,
 ) {
-  const options = { openPlace, allow };
+  const options = { openPlace, allow, signal };
   if (isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)) {
     const { openNamed, openNode } = await import("../../open/open-node.ts");
     const node = (await openNamed(store, path, options)) ?? (await openNode(store, path, options));
