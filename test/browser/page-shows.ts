@@ -406,6 +406,10 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.reload();
   await page.waitForSelector("[data-plotted]", PATIENCE);
   outcome.expect("the same after a reload", await chosen(), ["rows", "3", "high"]);
+  await page.uncheck("label:text-is('high') input");
+  outcome.expect("no line without a column", await page.locator(".plot canvas").count(), 0);
+  await page.check("label:text-is('high') input");
+  await page.waitForSelector(".plot canvas", PATIENCE);
   await page.goto(`${url}#archive=matrix&view=picture`);
   await page.waitForSelector("[data-drawn]", PATIENCE);
   // Chromium reloads the page only if more than the fragment changes, so this visit starts at the address.

@@ -170,6 +170,8 @@ class PlotView {
     const { background, node } = this.#shown;
     const columns = this.#isCandles ? CANDLE : this.#chosen;
     if (columns.length === 0) {
+      this.#chart?.destroy();
+      this.#chart = this.#data = undefined;
       this.#note.textContent = "Choose a column.";
       return;
     }
