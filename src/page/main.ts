@@ -46,6 +46,9 @@ function later(load: () => Promise<{ readonly view: View }>): View {
   };
 }
 
+/** What a heading names. */
+type Named = Pick<State, "archive" | "column">;
+
 class Page {
   readonly #now = new Now();
   readonly #engine: Engine = startWorker();
@@ -163,7 +166,7 @@ class Page {
       if (names.includes(archive)) await (this.#drawn === source || this.#show());
       else if (archive !== "" && source.kind === "server")
         this.#fail(`No archive here is named "${archive}". Choose one in the list.`);
-      else if (first === undefined) this.#fail("No archive here can be opened.");
+      else if (first === undefined) throw new Error("No archive here can be opened.");
       else
         this.#now.go({
           ...(archive === "" ? this.#now.state : { column: "", view: "", more: {} }),
@@ -172,13 +175,12 @@ class Page {
     } catch (error) {
       if (signal.aborted) return;
       this.#tree.end();
-      this.#fail(sentenceOf(error));
+      this.#fail(sentenceOf(error), { archive: describeSource(source), column: "" });
     }
   }
 
   /** Shows a problem in the place of an archive. */
-  #fail(text = ""): void {
-    const { state } = this.#now;
+  #fail(text = "", state: Named = this.#now.state): void {
     const notes = [h("p", { class: "bad-note", role: "alert" }, text)];
     // Messages on damage say which copy to look for.
     if (this.#source !== undefined && text.includes("look for a")) {
@@ -204,7 +206,6 @@ class Page {
     const source = this.#source;
     if (source === undefined || state.archive === "") return;
     const hadFocus = this.#main.contains(document.activeElement);
-    document.title = `${[state.archive, state.column].filter((part) => part !== "").join(" / ")} · superchunk`;
     let node: NodeFacts;
     const late = setTimeout(() => {
       if (!signal.aborted) this.#main.replaceChildren(title(state), h("p", { class: "note" }, "Opening…"));
@@ -329,9 +330,12 @@ function startWorker(): Engine {
   return callerOf<Engine>(new Worker(script, { type: "module" }));
 }
 
-function title({ archive, column }: State): HTMLElement {
+/** The heading, which is also the name of the page. */
+function title({ archive, column }: Named): HTMLElement {
   const of = column !== "" && h("span", { class: "of" }, `${archive} / `);
-  return h("h1", {}, of, column || archive || "Archives");
+  const heading = h("h1", {}, of, column || archive || "Archives");
+  document.title = `${heading.textContent} · superchunk`;
+  return heading;
 }
 
 function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {

@@ -529,6 +529,14 @@ async function checkFiles(browser: Browser, url: string, folder: string, outcome
     [...(await readFile(join(folder, "prices.blp")))],
   );
   await page.waitForSelector("h1:has-text('dropped.blp')", PATIENCE);
+  await page.setInputFiles("#files", {
+    name: "notes.txt",
+    mimeType: "text/plain",
+    buffer: Buffer.from("not an archive"),
+  });
+  await page.waitForSelector(".bad-note", PATIENCE);
+  const said = [await page.textContent("h1"), await page.title()];
+  outcome.expect("what names a file that holds no archive", said, ["notes.txt", "notes.txt · superchunk"]);
   outcome.expect("troubles", troubles, []);
   await page.close();
 }
