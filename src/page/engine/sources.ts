@@ -21,6 +21,7 @@ import { withReadAhead } from "./read-ahead.ts";
 /** An opened archive or node: a group that is a table counts as one. */
 export type Opened = BytesArchive | ReadableArray | Table | ZarrGroup;
 
+type WithColumns = Exclude<Opened, ZarrGroup>;
 type Table = ReadableTable | (GroupArrays & { readonly length: number });
 
 /** Most characters of JSON attributes and metadata to show. */
@@ -72,9 +73,9 @@ export class Sources {
     });
   }
 
+  /** Only views of columns ask for it, and groups have none. */
   async openColumn({ archive, column }: Target): Promise<ReadableArray | BytesArchive> {
-    const node = await this.open(archive);
-    return columnOf(node, column);
+    return columnOf((await this.open(archive)) as WithColumns, column);
   }
 
   async *#find(source: Source, watch: Watch<readonly Entry[]>): AsyncGenerator<Entry> {
@@ -219,14 +220,10 @@ function isTable(node: Opened): node is Table {
 }
 
 /** A column of an opened archive; the whole archive for the empty name. */
-export function columnOf(node: Opened, name: string): ReadableArray | BytesArchive {
+function columnOf(node: WithColumns, name: string): ReadableArray | BytesArchive {
   if (isTable(node)) {
     if (node.names.includes(name)) return node.column(name);
-  } else if (node.kind === "bytes" || (node.kind === "array" && name === "")) return node;
-  else if (node.kind === "group")
-    throw new SuperchunkError("BAD_ARGUMENT", "this is a group; choose one of its arrays", {
-      path: node.path,
-    });
+  } else if (node.kind === "bytes" || name === "") return node;
   const [first = "", ...rest] = name.split("/");
   return columnOf(node.column(first), rest.join("/"));
 }
