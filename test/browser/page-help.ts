@@ -22,6 +22,8 @@ export async function checkAdvice(browser: Browser, url: string, outcome: Outcom
   outcome.expect(`requests of a file that cannot be read: ${heads}`, heads <= 4, true);
   await page.goto(`${url}?url=s3://bucket/bars.bcolz`);
   await page.waitForSelector('.bad-note:has-text("superchunk view s3://bucket/bars.bcolz")', PATIENCE);
+  await page.goto(`${url}?url=${encodeURIComponent(`${url}__superchunk__/files/0/100%.blp`)}`);
+  await page.waitForSelector('.bad-note:has-text("100%.blp: no such file")', PATIENCE);
   await page.close();
 }
 

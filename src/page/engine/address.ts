@@ -6,6 +6,7 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import type { Readable } from "../../open/open.ts";
+import type { OpenAnyOptions } from "../../open/open-node.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
@@ -22,7 +23,7 @@ type OpenAt = (
   store: ReadableStore,
   path: string,
   isNode: boolean,
-  options: { readonly allow: readonly string[]; readonly signal: AbortSignal | undefined },
+  options: OpenAnyOptions,
 ) => Promise<Readable>;
 
 /** Finds everything. Throws `BAD_ARGUMENT` for what no browser reads, such as `s3://`. */
@@ -39,7 +40,8 @@ export async function* findAtAddress(
       { path: address },
     );
   const parts = url.pathname.split("/").filter((part) => part !== "");
-  const path = decodeURIComponent(parts.pop() ?? "");
+  // A percent sign stands for itself unless it begins an escape.
+  const path = decodeURIComponent((parts.pop() ?? "").replaceAll(/%(?![\da-f]{2})/gi, "%25"));
   url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
   const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
   const name = path === "" ? url.host : path;
