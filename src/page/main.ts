@@ -46,9 +46,6 @@ function later(load: () => Promise<{ readonly view: View }>): View {
   };
 }
 
-/** What a heading names. */
-type Named = Pick<State, "archive" | "column">;
-
 class Page {
   readonly #now = new Now();
   readonly #engine: Engine = startWorker();
@@ -175,12 +172,12 @@ class Page {
     } catch (error) {
       if (signal.aborted) return;
       this.#tree.end();
-      this.#fail(sentenceOf(error), { archive: describeSource(source), column: "" });
+      this.#fail(sentenceOf(error), { ...this.#now.state, archive: describeSource(source), column: "" });
     }
   }
 
   /** Shows a problem in the place of an archive. */
-  #fail(text = "", state: Named = this.#now.state): void {
+  #fail(text = "", state: State = this.#now.state): void {
     const notes = [h("p", { class: "bad-note", role: "alert" }, text)];
     // Messages on damage say which copy to look for.
     if (this.#source !== undefined && text.includes("look for a")) {
@@ -331,7 +328,7 @@ function startWorker(): Engine {
 }
 
 /** The heading, which is also the name of the page. */
-function title({ archive, column }: Named): HTMLElement {
+function title({ archive, column }: State): HTMLElement {
   const of = column !== "" && h("span", { class: "of" }, `${archive} / `);
   const heading = h("h1", {}, of, column || archive || "Archives");
   document.title = `${heading.textContent} · superchunk`;

@@ -6,6 +6,7 @@
 import { isSuperchunkError } from "../../errors.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
+import type { OpenAnyOptions } from "../../open/open-node.ts";
 import { BlobStore } from "../../store/blob.ts";
 import type { ReadableStore } from "../../store/types.ts";
 
@@ -26,12 +27,7 @@ const DOCUMENTS = ["zarr.json", ".zgroup", ".zarray"];
 /** Finds everything; `openAt` opens what is not in a set of references. */
 export async function* findDropped(
   files: Files,
-  openAt: (
-    store: ReadableStore,
-    path: string,
-    isNode: boolean,
-    options: { readonly signal: AbortSignal | undefined },
-  ) => Promise<Readable>,
+  openAt: (store: ReadableStore, path: string, isNode: boolean, options: OpenAnyOptions) => Promise<Readable>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Dropped> {
   const store = new BlobStore(files);

@@ -6,6 +6,7 @@ import { HELD_NAMES } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import type { Readable } from "../../open/open.ts";
+import type { OpenAnyOptions } from "../../open/open-node.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import { encodeKey, joinKey } from "../../store/key.ts";
@@ -33,13 +34,6 @@ const BATCH = 200;
 const BYTE: DType = { kind: "void", itemSize: 1, byteOrder: "none" };
 
 type OpenIt = (signal?: AbortSignal) => Promise<Readable>;
-
-/** Options of {@link openAt}. */
-interface OpenAtOptions {
-  readonly openPlace?: OpenPlace | undefined;
-  readonly allow?: readonly string[] | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
 
 /** The archives of a source, opened on request and kept. */
 export class Sources {
@@ -119,13 +113,8 @@ export class Sources {
 }
 
 /** Opens what is at a path; nodes of Zarr, HDF5 and Blosc2 without the code of archives. */
-async function openAt(
-  store: ReadableStore,
-  path: string,
-  isNode: boolean,
-  { openPlace = noPlace, allow = [], signal }: OpenAtOptions,
-) {
-  const options = { openPlace, allow, signal };
+async function openAt(store: ReadableStore, path: string, isNode: boolean, given: OpenAnyOptions) {
+  const options = { openPlace: noPlace, ...given };
   if (isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)) {
     const { openNamed, openNode } = await import("../../open/open-node.ts");
     const node = (await openNamed(store, path, options)) ?? (await openNode(store, path, options));
@@ -203,16 +192,11 @@ async function asTableIfOne(node: Readable): Promise<Opened> {
   try {
     const arrays = await node.arrays();
     // Arrays of nested groups are not columns of one table.
-    return hasLength(arrays) && arrays.names.length > 0 ? arrays : node;
+    return arrays.length !== undefined && arrays.names.length > 0 ? (arrays as Table) : node;
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     return node;
   }
-}
-
-/** As in open.ts, whose archives the page loads on demand. */
-function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
-  return arrays.length !== undefined;
 }
 
 function isTable(node: Opened): node is Table {
