@@ -176,14 +176,15 @@ async function openOne(
   }
 }
 
-/** One folder as it is; several sources as the entries of one folder, under their own names. With `skipMissing`, a missing one fails when it is read. */
+/** One folder as it is; several sources as the entries of one folder, under their own names. With `skipMissing`, a missing one, and a loop of links, fail when they are read. */
 export async function locateSources(paths: readonly string[], skipMissing = false): Promise<Location> {
   const [only] = paths;
   if (paths.length === 1 && only !== undefined) return locate(only);
   assertNamesDiffer(paths.map(nameOf));
   const mounts = new Map<string, Mount>();
   const missing = (error: unknown): Mount => {
-    if (!skipMissing || !isSuperchunkError(error, "NOT_FOUND")) throw error;
+    if (!skipMissing || !(isSuperchunkError(error, "NOT_FOUND") || isSuperchunkError(error, "UNSAFE_PATH")))
+      throw error;
     return unreadableMount(error);
   };
   for (const path of paths) mounts.set(nameOf(path), await locate(path).catch(missing));

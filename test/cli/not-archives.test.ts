@@ -87,6 +87,16 @@ describe("a link back to a folder that contains it", () => {
   });
 });
 
+it("a loop of links among several sources does not keep the others from being converted", async () => {
+  const [link, array, to] = [join(folder, "circle"), join(folder, "a"), join(folder, "to.zarr")];
+  await runCli(["create", array, "--dtype", "<i4", "--shape", "10"]);
+  symlinkSync("circle", link);
+  const { code, out, err } = await runCli(["convert", link, array, to]);
+  expect(err).toContain(`not converted: ${link}: symbolic links form a loop`);
+  expect([code, out]).toEqual([1, expect.stringContaining("1 archive converted, 1 failed") as string]);
+  expect((await runCli(["verify", to])).code).toBe(0);
+});
+
 it("a .blp that is a dead link is reported; other dead links and pipes next to archives are skipped", async () => {
   await runCli(["create", join(folder, "a"), "--dtype", "<i4", "--shape", "10"]);
   symlinkSync("gone", join(folder, "README"));
