@@ -3,7 +3,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 
 /** Options that are true or false, numbers of 0 or more, numbers of chunks, or lists, in every call that has them. */
 const BOOLEANS = /* @__PURE__ */ words(
-  "breakLock concat digests directMemory discard dryRun grow guard ifPresent immutable inPlace keep live looksAtAll measureText oneFile overwrite portable readOnly recode rectilinear resume retryFailed shards skipFailed skipUnreadable update verify verifyOnly withoutFailed writeEmptyChunks zarr",
+  "breakLock concat digests directMemory discard dryRun grow guard ifPresent immutable inPlace keep live measureText oneFile overwrite portable readOnly recode rectilinear resume retryFailed shards skipFailed skipUnreadable update verify verifyOnly withoutFailed writeEmptyChunks zarr",
 );
 const COUNTS = /* @__PURE__ */ words("cachedEntries concurrency jobs maxGap threads");
 const INDEXES = /* @__PURE__ */ words("end first");

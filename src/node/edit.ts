@@ -44,8 +44,6 @@ export interface MirrorPathOptions {
   readonly publish?: PublishPolicy | undefined;
   /** Counts the cost of publishing. */
   readonly mirrorCosts?: MirrorCosts | undefined;
-  /** Compares every chunk of every shard on opening, and repairs differences (default false). */
-  readonly looksAtAll?: boolean | undefined;
 }
 
 /** Options of {@link edit}. */
@@ -55,7 +53,7 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
 /** Names of the options that only these functions have. */
-const OF_PATHS = "blosc breakLock directMemory looksAtAll mirrorCosts threads workerUrl";
+const OF_PATHS = "blosc breakLock directMemory mirrorCosts threads workerUrl";
 
 /**
  * Opens an archive or Zarr node at a path or an address in a bucket for editing. `close` or `await using` releases the lock.
@@ -219,7 +217,6 @@ function forStore<Options extends MirrorPathOptions & LockOptions & ThreadOption
   blosc,
   breakLock,
   directMemory,
-  looksAtAll,
   mirrorCosts,
   publish,
   threads,
@@ -235,13 +232,12 @@ const NO_LOCK: WriterLock = { release: async () => undefined };
 function mirrorOf(
   store: WritableStore,
   path: string,
-  { publish, mirrorCosts, looksAtAll }: MirrorPathOptions,
+  { publish, mirrorCosts }: MirrorPathOptions,
 ): MirrorMaker | undefined {
   if (isBucketAddress(path)) return undefined;
   return liveViews({
     files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
     publish,
     costs: mirrorCosts,
-    all: looksAtAll,
   });
 }

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { open as openArchive } from "../../archive/open/open.ts";
-import { beginLive, endLive, idleViews, planLive, type RemovedView } from "../../dual/live.ts";
+import { beginLive, endLive, idleViews, liveViews, planLive, type RemovedView } from "../../dual/live.ts";
 import { isLive } from "../../dual/state.ts";
 import type { LinkPlan, LinkResult, UnlinkResult } from "../../dual/types.ts";
 import { verifyLive } from "../../dual/verify.ts";
@@ -37,19 +37,16 @@ function count(n: number, what: string): string {
 }
 
 /** Opens the array; the options of a link alone do not concern a writer. */
-function openWritable(
-  path: string,
-  { breakLock, signal, mirror, mirrorCosts, looksAtAll }: EditPathOptions,
-): Promise<WritableArray> {
-  const own = { breakLock, signal, mirror, mirrorCosts, looksAtAll };
-  return edit(path, { ...own, format: "blz" }) as Promise<WritableArray>;
+function openWritable(path: string, { breakLock, signal, mirror }: EditPathOptions): Promise<WritableArray> {
+  return edit(path, { breakLock, signal, mirror, format: "blz" }) as Promise<WritableArray>;
 }
 
 /** Compares every shard and every chunk of it, and repairs differences. */
 export async function renewLive(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
   const started = performance.now();
   const costs = { bytes: 0, shards: 0, publications: 0 };
-  const array = await openWritable(path, { ...options, mirrorCosts: costs, looksAtAll: true });
+  const mirror = liveViews({ files: dualFiles(resolve(path)), costs, all: true });
+  const array = await openWritable(path, { ...options, mirror });
   await array.close();
   const { shards, bytes } = costs;
   const did =
