@@ -115,6 +115,9 @@ async function report(
   if (json !== true) {
     await printResult(result, { destination, flags }, context);
     if (advice !== undefined) context.message(advice);
+    const isRetried = !isOne && leftOut.some(({ status }) => status === "failed");
+    if (isRetried)
+      context.message("once what failed is mended, the same command with --resume tries it again");
   } else {
     const { chunksCopied: copied, chunksPadded: padded } = result;
     const counts = to === "zarr3-transformer" ? { copied, padded } : {};

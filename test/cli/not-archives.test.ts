@@ -93,8 +93,14 @@ it("a loop of links among several sources does not keep the others from being co
   symlinkSync("circle", link);
   const { code, out, err } = await runCli(["convert", link, array, to]);
   expect(err).toContain(`not converted: ${link}: symbolic links form a loop`);
+  expect(err).toContain("once what failed is mended, the same command with --resume tries it again\n");
   expect([code, out]).toEqual([1, expect.stringContaining("1 archive converted, 1 failed") as string]);
   expect((await runCli(["verify", to])).code).toBe(0);
+  rmSync(link);
+  await runCli(["create", link, "--dtype", "<i4", "--shape", "10"]);
+  const again = await runCli(["convert", link, array, to, "--resume"]);
+  expect(again.out).toContain("1 archive converted: ");
+  expect(again.err).not.toContain("with --resume");
 });
 
 it("a .blp that is a dead link is reported; other dead links and pipes next to archives are skipped", async () => {
