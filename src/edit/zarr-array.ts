@@ -301,10 +301,13 @@ export class ZarrEdit extends QueuedEditor {
    * Changes the shape while no other process does: rows of two writers would go to the same place, before the document of the slower one is
    * refused.
    */
-  #reshaping<T>(options: LongOptions, work: (options: LongOptions) => Promise<T>): Promise<T> {
+  #reshaping<T>(
+    options: LongOptions,
+    work: (options: LongOptions, held: AbortSignal | undefined) => Promise<T>,
+  ): Promise<T> {
     return withClaim(this.store, joinKey(this.path, "shape"), (held) => {
       const signals = [held, options.signal].filter((signal) => signal !== undefined);
-      return work({ ...options, signal: AbortSignal.any(signals) });
+      return work({ ...options, signal: AbortSignal.any(signals) }, held);
     });
   }
 
@@ -313,7 +316,8 @@ export class ZarrEdit extends QueuedEditor {
     await this.#commitRows(options);
     const before = this.#array.shape;
     const shape = givenShape(given, before);
-    if (shape.join() !== before.join()) await this.#reshaping(options, (own) => this.#reshape(shape, own));
+    if (shape.join() !== before.join())
+      await this.#reshaping(options, ({ signal }, held) => this.#reshape(shape, signal, held));
   }
 
   /** Writes rows after the last one, and then the shape that counts them. */
@@ -353,23 +357,27 @@ export class ZarrEdit extends QueuedEditor {
     if (rows > before) await this.#putShape([rows, ...rowShape], false);
   }
 
-  /** One document changes all dimensions: what it adds is clear before it, and what it cuts off is removed after it. */
-  async #reshape(shape: readonly number[], { signal }: LongOptions): Promise<void> {
+  /** One document changes all dimensions: what it adds is clear before it, and what it cuts off is removed after it, unless `held` aborts. */
+  async #reshape(
+    shape: readonly number[],
+    signal: AbortSignal | undefined,
+    held: AbortSignal | undefined,
+  ): Promise<void> {
     await this.#readOwn();
     const before = this.#array.shape;
     const whole = this.#reshaped(shape.map((length, d) => Math.max(length, at(before, d))));
-    const clear = async (edge: readonly number[]): Promise<void> => {
+    const clear = async (edge: readonly number[], until: AbortSignal | undefined): Promise<void> => {
       if (edge.join() === whole.shape.join()) return;
       await this.#removeOutside(whole.model, edge);
-      await fillBeyond(whole, edge, signal);
+      await fillBeyond(whole, edge, until);
     };
     // Leftovers of an interrupted writer, and values of other writers after the edge, would appear once the document counts them.
-    await clear(before);
+    await clear(before, signal);
     await this.#putShape(
       shape,
       shape.some((length, d) => length < at(before, d)),
     );
-    await clear(shape);
+    await clear(shape, held);
   }
 
   /** Removes the objects of chunks wholly outside the shape. */

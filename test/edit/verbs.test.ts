@@ -200,6 +200,34 @@ describe.each(FORMATS)("%s", (format) => {
     expect(await valuesOf(store)).toEqual([0, 1, 2, 3, 4, 20, 21]);
   });
 
+  it("an abort at any moment changes nothing, or comes too late to be reported", async () => {
+    for (const change of ["deleteRows", "resize"] as const)
+      for (let at = 1, isLate = false; !isLate; at++) {
+        const { store, array: filled } = await made(format);
+        await filled.append(Int32Array.from({ length: 30 }, (_, i) => i));
+        await filled.close();
+        const stop = new AbortController();
+        let calls = Number.NEGATIVE_INFINITY;
+        const onCall = <T>(_: StoreCall, proceed: () => Promise<T>): Promise<T> => {
+          if (++calls === at) stop.abort(new Error("enough"));
+          return proceed();
+        };
+        const array = await edit(interceptStore(store, { onCall }), "a");
+        calls = 0;
+        const options = { signal: stop.signal };
+        const changed = change === "resize" ? array.resize(13, options) : array.deleteRows(13, 30, options);
+        const error: unknown = await changed.then(
+          () => undefined,
+          (reason: unknown) => reason,
+        );
+        isLate = calls < at;
+        await array.close();
+        expect(await valuesOf(store), `${change}, aborted at ${at}`).toHaveLength(
+          error === undefined ? 13 : 30,
+        );
+      }
+  });
+
   it("a new row shape keeps the values that both shapes have", async () => {
     const { store, array } = await made(format, { shape: [0, 3], fillValue: 9 });
     await array.append(Int32Array.from({ length: 60 }, (_, i) => i));
