@@ -158,12 +158,11 @@ export async function findSources(
 }
 
 /** Opens a path; undefined for a folder in which archives may be. */
-async function openOne(
-  path: string,
-  { to, signal, damaged, onDamage, allow }: ConvertPathOptions,
-): Promise<FoundSources | undefined> {
+async function openOne(path: string, options: ConvertPathOptions): Promise<FoundSources | undefined> {
+  const { to, signal, damaged, onDamage, allow, openPlace } = options;
   try {
-    const source = await open(path, { signal, damaged, onDamage, allow });
+    const decoder = decoderOf(options);
+    const source = await open(path, { signal, damaged, onDamage, allow, openPlace, decoder });
     return { source, close: () => source.close() };
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path) || to === "zarr3-transformer")
@@ -194,6 +193,7 @@ export async function locateSources(paths: readonly string[], skipMissing = fals
 /** Opens archives in the given order, and those of a folder in name order, all in one store. */
 async function openInOrder(paths: readonly string[], options: ConvertPathOptions): Promise<FoundSources> {
   const { signal, damaged, onDamage, openPlace = placeOpener(options) } = options;
+  const decoder = decoderOf(options);
   const mounts = new Map<string, Mount>();
   // Names may repeat: archives with the same name, in a folder for each year.
   for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
@@ -215,15 +215,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
           { path: store.describe(name), field: "concat" },
         );
       for (const key of keys.sort())
-        archives.push(
-          await openArchiveIn(store, key, {
-            signal,
-            damaged,
-            onDamage,
-            openPlace,
-            decoder: decoderOf(options),
-          }),
-        );
+        archives.push(await openArchiveIn(store, key, { signal, damaged, onDamage, openPlace, decoder }));
     }
     return { source: archives, close: async () => store.close?.() };
   } catch (error) {

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { create, edit, open, openArray } from "../../src/node/index.ts";
+import { convert, create, edit, FileStore, open, openArray } from "../../src/node/index.ts";
 import { commandsIn, readExamples, runCommand } from "../examples.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
@@ -597,4 +597,20 @@ test("a place in a bucket is refused in the prefix of an array", async () => {
   await expect(inside).rejects.toThrow(`in the folder of the array ${address}; give a folder outside of it`);
   const own = create(`s3://${s3.bucket}/other`, { dtype: "<i4", places: [`s3://${s3.bucket}/other/more`] });
   await expect(own).rejects.toThrow("in the folder of the array itself");
+});
+
+test("convert reads places with the opener that it is given: of one array, of a folder of arrays, and joined", async () => {
+  const { folder, root, cold } = await spread();
+  const openPlace = (): FileStore => new FileStore(cold);
+  for (const [source, name] of [
+    [root, ""],
+    [folder, "array"],
+  ] as const) {
+    const to = join(temporaryFolder(), "to.zarr");
+    await convert(source, to, { openPlace });
+    expect((await (await openArray(join(to, name))).get()).data).toEqual(ramp(100));
+  }
+  const joined = join(temporaryFolder(), "joined.zarr");
+  await convert([root, root], joined, { openPlace, concat: true });
+  expect((await openArray(joined)).shape).toEqual([200]);
 });
