@@ -41,7 +41,7 @@ export type Viewable = Archive | ZarrArray | ZarrGroup;
 export function assertArchive(opened: Viewable): Archive {
   const { dialect } = Object(opened) as Viewable;
   if (typeof dialect !== "string")
-    throw badArgument("the archive", opened, "what open returns, or a function that calls open");
+    throw badArgument("the archive", opened, "what open resolves with, or a function that opens it");
   if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
   throw new SuperchunkError("UNSUPPORTED", "it is Zarr already; zarritaStore gives it to zarrita", {
     path: opened.store.describe(opened.path),
