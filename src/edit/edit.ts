@@ -300,7 +300,7 @@ async function createNode(store: WritableStore, path: string, options: NewOption
     await createGroup(store, path, attrs, { signal });
     return edit(store, path, opening);
   }
-  const { data, itemSize, fill } = zarrTypeOf(options, path);
+  const { data, itemSize, fill } = zarrTypeOf(options, store.describe(path));
   refuseOtherRows(options.data, options.shape, itemSize);
   // First rows replace the length; an array without dimensions has none.
   const shape = options.data === undefined ? options.shape : options.shape.map((n, d) => (d === 0 ? 0 : n));

@@ -246,7 +246,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       const info = describeSize(response, size);
       if (info !== undefined) return info;
-      throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", { path });
+      throw new SuperchunkError("UNSUPPORTED", "the server does not report its size", { path });
     });
   }
 

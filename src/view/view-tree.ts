@@ -105,7 +105,7 @@ export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions 
       if (!isSuperchunkError(error)) throw error;
       return { ...unreadableNode(entry.node, entry.source, error), kind: "group" };
     }
-    throw new RangeError(`${entry.node} has no node`);
+    throw new RangeError(`${entry.node} is missing`);
   }
 
   async function readFrom(
@@ -234,7 +234,7 @@ function below({ node }: ViewEntry, own: ViewNode): ViewNode {
 }
 
 function doubled({ node, source }: ViewEntry): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `another archive is shown at "${node}" too; show one of them`, {
+  return new SuperchunkError("BAD_ARGUMENT", `another archive is shown at "${node}" too; show one`, {
     path: source,
     field: "node",
   });

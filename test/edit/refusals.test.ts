@@ -36,6 +36,7 @@ const refused: readonly (readonly [options: Record<string, unknown>, code: strin
   [{ dtype: "Float64Array" }, "UNSUPPORTED", "did you mean float64?"],
   [{ shape: [4], data: [1, 2, 3] }, "BAD_ARGUMENT", "shape[0] is 4, expected 3, the number of rows in data"],
   [{ shape: [9, 2], data: Int32Array.of(1, 2) }, "BAD_ARGUMENT", "shape[0] is 9, expected 1"],
+  [{ format: "zarr", dtype: [["b", "<f4", [2]]] }, "UNSUPPORTED", "memory:a: dtype float is a sub-array"],
   [{ format: "zarr", shape: [4], data: [1, 2, 3] }, "BAD_ARGUMENT", "shape[0] is 4, expected 3"],
 ];
 test.each(refused)("create with %j is %s", async (options, code, message) => {

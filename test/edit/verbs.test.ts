@@ -11,6 +11,7 @@ import {
   convert as convertAt,
   create as createAt,
   edit as editAt,
+  openArray as openArrayAt,
   open as openAt,
 } from "../../src/node/index.ts";
 import { BlobStore } from "../../src/store/blob.ts";
@@ -974,3 +975,14 @@ it("a Zarr writer that another one overtook writes nothing over its rows", async
     expect(await valuesOf(store)).toEqual([1, 2, 3]);
   }
 });
+
+it.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
+  "%s: an array without rows has no slices",
+  async (format) => {
+    const path = join(temporaryFolder(), "array");
+    await (await createAt(path, { format, dtype: "<i8" })).close();
+    await using array = await openArrayAt(path);
+    expect((await array.get()).shape).toEqual([0]);
+    for await (const { shape } of array.chunks()) expect(shape).toBe("none");
+  },
+);

@@ -310,11 +310,11 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return rows === undefined ? this.#reading.slabs(options) : this.#chunkSlices(options);
   }
 
-  /** Yields the chunks themselves as slices, if chunks are whole rows. */
+  /** Yields the chunks themselves as slices, if chunks are whole rows. A Bloscpack file without rows has a chunk nevertheless. */
   async *#chunkSlices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
-    const rowShape = this.shape.slice(1);
+    const [rows, ...rowShape] = this.shape;
     for await (const bytes of this.decodedChunks(options, options?.keep === true ? "keep" : "lend"))
-      yield this.#reading.sliceOf(bytes, rowShape);
+      if (rows !== 0) yield this.#reading.sliceOf(bytes, rowShape);
   }
 
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
