@@ -9,7 +9,7 @@ import { convertTo } from "../actions/conversion.ts";
 import type { Command, Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
 import { damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
-import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
+import { filesFromOption, readFilesFrom, splitPaths } from "../input/input.ts";
 import { isAddress, parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
@@ -125,12 +125,9 @@ export function readConversion(
   typed: TypedConvertFlags,
   command: Command,
 ): { readonly sources: readonly string[]; readonly destination: string; readonly flags: ConvertFlags } {
-  const sources = paths.slice(0, -1);
-  const destination = paths.at(-1);
-  if (destination === undefined || sources.length === 0) {
-    const name = command.name();
-    throw wrongUse("dst", `${name} needs what to convert and where to: superchunk ${name} SRC... DST`);
-  }
+  const name = command.name();
+  const needs = `${name} needs what to convert and where to: superchunk ${name} SRC... DST`;
+  const { sources, destination } = splitPaths(paths, needs);
   const gone: DamageReport[] = [];
   const isImplied = command.getOptionValueSource("to") === "default";
   const to = isImplied ? formatNamed(destination) : typed.to;
@@ -143,7 +140,6 @@ export function readConversion(
       { path: destination },
     );
   const reading = { ...readingDamaged(typed.damaged, gone), allow: typed.allow };
-  for (const path of paths) refuseEmptyPath(path);
   return { sources, destination, flags: { ...typed, to, reading, gone } };
 }
 

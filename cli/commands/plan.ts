@@ -25,6 +25,7 @@ import { formNamed, printReferences } from "../actions/virtualization.ts";
 import type { Command, Context, Switches } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
+import { splitPaths } from "../input/input.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
 import { formatClock, formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import {
@@ -123,18 +124,14 @@ async function planWork(
   context: Context,
 ): Promise<void> {
   const { output, for: work, holes, scan, json, portable, column, dimensionNames, allow } = flags;
-  const [sources, destination] = [paths.slice(0, -1), paths.at(-1)];
+  const needs = `plan --for ${work} needs archives, and where the result goes: superchunk plan SRC... DST -o PLAN --for ${work}`;
+  const { sources, destination } = splitPaths(paths, needs);
   const known = ["output", "for", "json", ...OWN_OPTIONS[work]];
   const wrong = command.options.find(
     (option) =>
       !known.includes(option.attributeName()) &&
       command.getOptionValueSource(option.attributeName()) === "cli",
   );
-  if (destination === undefined || sources.length === 0)
-    throw wrongUse(
-      "dst",
-      `plan --for ${work} needs archives, and where the result goes: superchunk plan SRC... DST -o PLAN --for ${work}`,
-    );
   if (wrong !== undefined) throw wrongUse(wrong.attributeName(), `${wrong.long} is not for --for ${work}`);
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const { signal } = context;

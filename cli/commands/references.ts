@@ -9,7 +9,7 @@ import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Command, Context, Switches } from "../context.ts";
 import { wrongUse } from "../failure.ts";
-import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
+import { filesFromOption, readFilesFrom, splitPaths } from "../input/input.ts";
 import { behindText } from "../input/opening.ts";
 import { parseCount, parseNames, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
@@ -84,14 +84,10 @@ Examples:
   superchunk virtualize s3://bucket/bundles bundles.icechunk --update`)
     .action(async (typed: string[], flags: TypedVirtualizeFlags & { readonly filesFrom?: string }) => {
       const paths = [...(await readFilesFrom(flags.filesFrom, context)), ...typed];
-      const sources = paths.slice(0, -1);
-      const destination = paths.at(-1);
-      if (destination === undefined || sources.length === 0)
-        throw wrongUse(
-          "dst",
-          "virtualize needs what to refer to and where to write: superchunk virtualize SRC... DST",
-        );
-      for (const path of paths) refuseEmptyPath(path);
+      const { sources, destination } = splitPaths(
+        paths,
+        "virtualize needs what to refer to and where to write: superchunk virtualize SRC... DST",
+      );
       return virtualizeTo(sources, destination, flags, context);
     });
 }

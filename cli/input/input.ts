@@ -41,10 +41,18 @@ export interface Input {
 
 const READ_BYTES = 1 << 20;
 
-/** Refuses an empty path: it would mean the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
-export function refuseEmptyPath(path: string): void {
-  if (path !== "") return;
-  throw wrongUse("path", "the path is empty; give one, or . for the current folder", { found: path });
+/**
+ * The paths of a command of which the last one is the destination. Throws `BAD_ARGUMENT` if there are fewer than two; `needs` says what the
+ * command needs, and how it is called.
+ */
+export function splitPaths(
+  paths: readonly string[],
+  needs: string,
+): { readonly sources: readonly string[]; readonly destination: string } {
+  const sources = paths.slice(0, -1);
+  const destination = paths.at(-1);
+  if (destination === undefined || sources.length === 0) throw wrongUse("dst", needs);
+  return { sources, destination };
 }
 
 export function filesFromOption(): Option {
@@ -72,7 +80,8 @@ export async function readFilesFrom(list: string | undefined, context: Context):
  */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-") return { name: "stdin", npy: undefined, size: undefined, pieces: () => context.io.stdin };
-  refuseEmptyPath(name);
+  if (name === "")
+    throw wrongUse("path", "the path is empty; give one, or . for the current folder", { found: name });
   let size: number;
   try {
     const info = await stat(name);

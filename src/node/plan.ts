@@ -162,7 +162,8 @@ function allowedInPlan(place: string): string {
 
 /** An address, or an absolute path. */
 export function absolute(path: string): string {
-  return path === "" || isRemote(path) ? path : resolve(givenPath(path));
+  const given = givenPath(path);
+  return isRemote(given) ? given : resolve(given);
 }
 
 /** Before sources are examined: throws `BAD_ARGUMENT` for an output that would spoil the result, and `CONFLICT` if something is there. */

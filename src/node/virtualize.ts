@@ -39,6 +39,7 @@ import {
   locate,
   locateTarget,
   nameOf,
+  refuseEmptyPath,
 } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
@@ -126,6 +127,7 @@ export async function virtualizeListed(
   options: VirtualizeOptions,
   listedOf?: ListedOf,
 ): Promise<VirtualizeResult> {
+  refuseEmptyPath(destination);
   const failures: FailedArchive[] = [];
   const note = (failure: FailedArchive): void => {
     failures.push(failure);

@@ -35,6 +35,13 @@ it.each([
   ["convert", "ARRAY", ""],
   ["convert", "ARRAY", "", "--to", "bcolz"],
   ["virtualize", "ARRAY", ""],
+  ["plan", "", "out.zarr", "-o", "ARRAY.json"],
+  ["plan", "ARRAY", "", "-o", "ARRAY.json"],
+  ["plan", "ARRAY", "", "-o", "ARRAY.json", "--for", "verify"],
+  ["plan", "", "out", "-o", "ARRAY.json", "--for", "repair"],
+  ["plan", "ARRAY", "", "-o", "ARRAY.json", "--for", "repair"],
+  ["virtualize", "", "out.json"],
+  ["virtualize", "ARRAY", "", "--to", "kerchunk"],
   ["serve", ""],
 ])("%s with %j is not taken for the current folder", async (...argv) => {
   const before = readdirSync(process.cwd());
