@@ -425,7 +425,9 @@ export function checkColumnName(name: unknown): void {
 export function givenShape(given: number | readonly number[], before?: readonly number[]): readonly number[] {
   const length = before?.length;
   const shape = typeof given === "number" ? [given, ...(before?.slice(1) ?? [])] : given;
-  if (isShape(shape) && shape.length === (length ?? Math.max(1, shape.length))) return shape;
+  // Minus zero, as of -n % n, would be stored as -0.0, which readers refuse.
+  if (isShape(shape) && shape.length === (length ?? Math.max(1, shape.length)))
+    return shape.map((n) => n + 0);
   throw badArgument(
     "shape",
     Array.isArray(given) ? `[${given.join(", ")}]` : given,

@@ -986,3 +986,19 @@ it.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
     for await (const { shape } of array.chunks()) expect(shape).toBe("none");
   },
 );
+
+it.each(["blz", "bcolz", "zarr"] as const)("%s: a length of minus zero is 0", async (format) => {
+  const store = new MemoryStore();
+  const array = await create(store, "a", { format, dtype: "<i4", shape: [-0] });
+  await array.append([1, 2, 3]);
+  await array.resize(-0);
+  await array.append([4]);
+  await array.deleteRows(-0, 1);
+  await array.close();
+  const reopened = await edit(store, "a");
+  await reopened.append([5]);
+  await reopened.close();
+  expect(reopened.shape).toEqual([1]);
+  for (const [key, bytes] of await imageOf(store))
+    if (/(?:json|sizes)$/.test(key)) expect(new TextDecoder().decode(bytes), key).not.toMatch(/-0/);
+});

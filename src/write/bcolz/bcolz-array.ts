@@ -201,7 +201,7 @@ export class BcolzArray extends QueuedEditor {
     return this.onCommit(options, async () => {
       const plan = await this.planDelete(start, end);
       if (plan.rowsDeleted === 0) return 0;
-      if (plan.rowsRewritten === 0) await resizeRows(this.#states, start, this.#long(options));
+      if (plan.rowsRewritten === 0) await resizeRows(this.#states, plan.rows, this.#long(options));
       else {
         const progress = this.#counted(plan.nbytesRewritten, options);
         await this.#stage(options, ({ state }) => {

@@ -129,9 +129,9 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
   return checkWhole(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
 }
 
-/** Checks for an integer in a range. Throws `BAD_ARGUMENT`. */
+/** The integer, if it is in the range, and never minus zero, which would be stored as -0.0. Throws `BAD_ARGUMENT`. */
 export function checkWhole(field: string, value: number, least: number, most: number): number {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value + 0;
   throw badArgument(field, value, `an integer from ${least} to ${most}`);
 }
 
