@@ -105,16 +105,28 @@ function rangeReader(store: ReadableStore, key: string, size: number, signal: Ab
   let head: Uint8Array | undefined;
   return async (offset, length) => {
     if (head !== undefined && offset + length <= head.length) return head.subarray(offset, offset + length);
-    const bytes = await store.getRange(key, { offset, length }, { signal });
-    if (bytes === undefined || bytes.length !== length)
-      throw new SuperchunkError(
-        "STALE",
-        `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`,
-        { path: store.describe(key), offset, expected: length, found: bytes?.length ?? 0 },
-      );
+    const bytes = await readThere(store, key, { offset, length }, length, signal);
     if (offset === 0 && length === Math.min(HEAD, size)) head = bytes;
     return bytes;
   };
+}
+
+/** At least `needed` bytes of a range that a file of known size has. */
+async function readThere(
+  store: ReadableStore,
+  key: string,
+  { offset, length }: { readonly offset: number; readonly length: number },
+  needed: number,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
+  const bytes = await store.getRange(key, { offset, length }, { signal });
+  const found = bytes?.length ?? 0;
+  if (bytes !== undefined && found >= needed) return bytes;
+  throw new SuperchunkError(
+    "STALE",
+    `the file changed while it was read: ${length} bytes expected at byte ${offset}, ${found} found`,
+    { path: store.describe(key), offset, expected: length, found },
+  );
 }
 
 async function readMetadata(
@@ -236,12 +248,12 @@ interface WalkedChunks {
 export async function walkChunks(store: ReadableStore, request: WalkRequest): Promise<WalkedChunks> {
   const { key, size, count, digestLength, signal } = request;
   const path = store.describe(key);
-  const window = new Window(store, key, size, signal);
+  const read = forwardReader(store, key, size, signal);
   const found: { start: number; size: number; nbytes: number }[] = [];
   const wanted = count ?? request.limit;
   let at = request.from;
   while (found.length < wanted) {
-    at = await skipZeros((start) => window.read(start, 1), at, size);
+    at = await skipZeros((start) => read(start, 1), at, size);
     if (at >= size && count === undefined) break;
     if (at + HEADER_LENGTH > size)
       throw new SuperchunkError(
@@ -249,7 +261,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
         `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : `, and nchunks is ${count}`}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "chunk", expected: HEADER_LENGTH, found: Math.max(0, size - at) },
       );
-    const bytes = await window.read(at, HEADER_LENGTH);
+    const bytes = await read(at, HEADER_LENGTH);
     const header = decodeStoredHeader(bytes, { path, chunk: found.length, offset: at });
     const end = at + header.ctbytes + digestLength;
     if (end > size)
@@ -283,44 +295,27 @@ export async function skipZeros(
   return size;
 }
 
-/** Reads an object through a window that moves forward, so that many small chunks cost one read. */
-class Window {
-  readonly #store: ReadableStore;
-  readonly #key: string;
-  readonly #size: number;
-  readonly #signal: AbortSignal | undefined;
-  #bytes: Uint8Array = new Uint8Array(0);
-  #start = 0;
-
-  constructor(store: ReadableStore, key: string, size: number, signal: AbortSignal | undefined) {
-    this.#store = store;
-    this.#key = key;
-    this.#size = size;
-    this.#signal = signal;
-  }
-
-  /** The window's bytes from `at` on, at least `length` of them. */
-  async read(at: number, length: number): Promise<Uint8Array> {
-    const inside = at >= this.#start && at + length <= this.#start + this.#bytes.length;
-    if (!inside) {
-      this.#signal?.throwIfAborted();
-      const wanted = Math.min(WINDOW, this.#size - at);
-      const bytes = await this.#store.getRange(
-        this.#key,
-        { offset: at, length: wanted },
-        { signal: this.#signal },
-      );
-      if (bytes === undefined || bytes.length < Math.min(length, wanted))
-        throw new SuperchunkError(
-          "STALE",
-          `the file changed while it was read: ${wanted} bytes expected at byte ${at}, ${bytes?.length ?? 0} found`,
-          { path: this.#store.describe(this.#key), offset: at, expected: wanted, found: bytes?.length ?? 0 },
-        );
-      this.#bytes = bytes;
-      this.#start = at;
+/**
+ * Reads an object through a window that moves forward, so that many small chunks cost one read: the window's bytes from an offset on, at
+ * least so many as are asked for.
+ */
+function forwardReader(
+  store: ReadableStore,
+  key: string,
+  size: number,
+  signal: AbortSignal | undefined,
+): Read {
+  let bytes: Uint8Array = new Uint8Array(0);
+  let start = 0;
+  return async (offset, needed) => {
+    if (offset < start || offset + needed > start + bytes.length) {
+      signal?.throwIfAborted();
+      const length = Math.min(WINDOW, size - offset);
+      bytes = await readThere(store, key, { offset, length }, Math.min(needed, length), signal);
+      start = offset;
     }
-    return this.#bytes.subarray(at - this.#start);
-  }
+    return bytes.subarray(offset - start);
+  };
 }
 
 // The offsets table: int64 for each chunk and each spare entry. @see FORMAT.md [FO]
