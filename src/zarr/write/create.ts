@@ -7,6 +7,7 @@ import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { hasByteOrder, parseDataType } from "../document/data-type.ts";
 import { bloscCodec, bytesCodec, DOCUMENT, shardingCodec } from "../document/make-v3.ts";
+import { showJson } from "../document/metadata-fields.ts";
 import { parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import type { OpenZarrOptions } from "../read/open.ts";
@@ -153,7 +154,7 @@ function explainRefusal(error: unknown, spec: ZarrSpecification): unknown {
   const { field = "", expected, found } = error.details;
   const member = memberOf(field, spec);
   if (error.code === "BAD_FIELD" || field === NOT_JSON)
-    return wrong(member, `is wrong: ${inDocument(field)}${show(found)}`, textOf(expected), found);
+    return wrong(member, `is wrong: ${inDocument(field)}${showJson(found)}`, textOf(expected), found);
   if (error.code !== "UNSUPPORTED") return error;
   return new SuperchunkError("UNSUPPORTED", `the specification's ${member}: ${error.summary}`, {
     ...(found === undefined ? {} : { found }),
@@ -198,14 +199,6 @@ function inDocument(field: string): string {
   return isDeep ? `as a document ${field} is ` : "it is ";
 }
 
-function show(found: unknown): string {
-  if (found === undefined) return "missing";
-  const text = JSON.stringify(found, (_, value: unknown) =>
-    typeof value === "bigint" ? String(value) : value,
-  );
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-}
-
 function textOf(expected: unknown): string {
-  return typeof expected === "string" ? expected : show(expected);
+  return typeof expected === "string" ? expected : showJson(expected);
 }
