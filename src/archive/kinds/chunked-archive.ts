@@ -29,6 +29,7 @@ import {
   type ChunkSequence,
   checkByteRange,
   chunkAt,
+  endOfChunks,
   nbytesOfChunk,
 } from "../places/sequence.ts";
 import { readHead } from "../read/block-read.ts";
@@ -176,8 +177,8 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     await checkLater(options, "encoded");
     this.assertReadable();
     let done = 0;
-    for (let at = first; at < end; at += PLACES) {
-      const places = await this.parts.sequence.places(at, Math.min(end, at + PLACES), options.signal);
+    for (let at = first, last = endOfChunks(first, end, this.nchunks); at < last; at += PLACES) {
+      const places = await this.parts.sequence.places(at, Math.min(last, at + PLACES), options.signal);
       for await (const { place, bytes, read } of this.reader.fetch(places, options.signal, options.buffers)) {
         yield { place, bytes, read };
         done += place.nbytes;
@@ -192,7 +193,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     options: OpenOptions = {},
   ): Promise<readonly ChunkPlace[]> {
     await checkLater(options, "open");
-    return this.parts.sequence.places(first, Math.min(end, this.nchunks), options.signal);
+    return this.parts.sequence.places(first, endOfChunks(first, end, this.nchunks), options.signal);
   }
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
@@ -222,16 +223,15 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const { sequence } = this.parts;
-    const unreadable = this.#unreadable;
     const context: VerifyContext = {
       sequence,
-      dtype: unreadable === undefined ? this.#dtype : undefined,
+      dtype: this.#unreadable === undefined ? this.#dtype : undefined,
       path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,
       changing: this.dialect === "carray" ? this.path : undefined,
       scan: (places, signal) => this.reader.decodePlaces(places, sequence.nchunks, { signal, verify: true }),
-      unreadable,
+      unreadable: this.#unreadable,
       identity: this.parts.identity,
     };
     verifying ??= await import("./verify.ts");

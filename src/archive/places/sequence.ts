@@ -4,8 +4,8 @@
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
-import { at, countLeading, defined } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { at, countLeading, defined, isShape } from "../../bytes/arrays.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeFileHeader } from "../../format/header.ts";
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
 import type { ChecksumName } from "../../format/types.ts";
@@ -305,6 +305,12 @@ export function contradict(
     `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged, or belongs to another array`,
     { path, offset, field, expected, found },
   );
+}
+
+/** The end of those of the chunks `[first, end)` that are among `count`. Throws `BAD_ARGUMENT` for other numbers. */
+export function endOfChunks(first: number, end: number, count: number): number {
+  if (isShape([first, end])) return Math.min(end, count);
+  throw badArgument("first, end", `${first}, ${end}`, "the numbers of chunks, 0 or more");
 }
 
 /** Throws `BAD_ARGUMENT` if bytes `[start, end)` are not within an archive of `nbytes`. */
