@@ -202,7 +202,7 @@ export async function virtualizeListed(
     ];
     return { ...result, notes, failures, open: openingLines(destination, form, result.containers) };
   } finally {
-    for (const each of opened) if (isRemote(each.store.describe(each.path))) await each.close();
+    for (const each of opened) await each.close();
     await closeHeld();
     await located.close();
   }
@@ -278,18 +278,18 @@ async function* planAll(
   options: VirtualizeOptions & { readonly listedOf: ListedOf | undefined; readonly isAlone: boolean },
   { opened, sources }: { readonly opened: Archive[]; readonly sources: ReferredSource[] },
 ): AsyncGenerator<ReferencePlan> {
-  const { concat, shards, jobs = JOBS, listedOf, onFailure, isAlone } = options;
-  const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
+  const { concat, shards, jobs = JOBS, listedOf, onFailure, isAlone, signal } = options;
+  const { rectilinear, inline, guard, locate } = options;
+  const { portable, dimensionNames, columns, dtype, shape, isMember = !isAlone } = options;
+  const layout = { portable, dimensionNames, columns, dtype, shape, isMember };
   const settings: PlanOptions = {
+    ...layout,
     rectilinear,
     inline,
     guard,
-    portable,
-    dimensionNames,
-    columns,
+    locate,
     signal,
     encoder: encoderOf(),
-    isMember: !isAlone,
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];
@@ -300,7 +300,7 @@ async function* planAll(
         return await planHdf5References(entry.root, { ...settings, node: own });
       }
       const archive = await entry.open({ signal });
-      opened.push(archive);
+      if (isRemote(archive.store.describe(archive.path))) opened.push(archive);
       sources.push(...(await archiveSources(archive, signal)));
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;

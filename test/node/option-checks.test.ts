@@ -2,7 +2,9 @@
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { compressBytes } from "../../src/begin.ts";
 import { createPool, encodeSync } from "../../src/blosc.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import {
   findReadables,
   HttpStore,
@@ -167,4 +169,16 @@ test("options of create or of a column are not ignored by calls that do not have
   await expect(openIn(store, "", { column: "a" } as object)).rejects.toThrow(/unknown option "column"/);
   await using array = await openArray(path);
   await expect(array.scan({ strings: "fixed" } as object).next()).rejects.toThrow(/unknown option "strings"/);
+});
+
+test("virtualize refers to plain bytes as an array of the dtype and shape of its options", async () => {
+  await compressBytes(new Uint8Array(Float64Array.of(1, 2, 3, 4).buffer), new FileStore(folder), "raw.blp");
+  const set = join(folder, "raw.json");
+  const options = { to: "kerchunk", dtype: parseDType("<f8", ""), shape: [2, 2] } as const;
+  await virtualize(join(folder, "raw.blp"), set, options);
+  const array = await openArray(`${set}/raw`, { allow: [folder] });
+  expect([array.shape, (await array.get()).data]).toEqual([[2, 2], Float64Array.of(1, 2, 3, 4)]);
+  await array.close();
+  const other = virtualize(path, join(folder, "other.json"), options);
+  await expect(other).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "dtype" } });
 });

@@ -33,7 +33,7 @@ export async function planHdf5References(
 ): Promise<ReferencePlan> {
   const store = root.store as Hdf5Store;
   const { signal, isMember, node = "" } = options;
-  for (const field of ["columns", "portable", "dimensionNames"] as const)
+  for (const field of ["columns", "portable", "dimensionNames", "dtype", "shape"] as const)
     if (options[field] !== undefined) {
       const summary = `datasets of HDF5 are referenced whole, with their types and the names of their scales; leave out {${field}}`;
       throw new SuperchunkError("BAD_ARGUMENT", summary, { path: store.describe(root.path), field });
