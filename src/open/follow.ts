@@ -43,7 +43,7 @@ export async function* followRows<Types extends ValueTypes>(
   const { from = 0, interval = 1000, signal } = options;
   if (typeof interval !== "number" || !(interval >= 0))
     throw badArgument("interval", interval, "milliseconds, 0 or more");
-  if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from row", from, "0 or more");
+  if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from row", from, "an integer, 0 or more");
   if (array.shape.length === 0) throw badArgument("follow", "an array without dimensions", "one with rows");
   const items = itemsOf(array);
   let current = array;

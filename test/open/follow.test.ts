@@ -70,7 +70,10 @@ test("cutting off rows that were already delivered is an error", async () => {
   await writer.resize(1);
   await writer.close();
   await expect(following.next()).rejects.toMatchObject({ code: "STALE" });
-  await expect(array.follow({ from: -1 }).next()).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  for (const from of [-1, 1.5]) {
+    const refused = { code: "BAD_ARGUMENT", details: { found: from, expected: "an integer, 0 or more" } };
+    await expect(array.follow({ from }).next()).rejects.toMatchObject(refused);
+  }
 });
 
 test.each(FORMATS)(
