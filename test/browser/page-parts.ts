@@ -470,6 +470,16 @@ export async function checkCrowdedPlot(browser: Browser, url: string, outcome: O
   await page.goto(`${url}#archive=crowded&view=plot`);
   await page.waitForSelector("[data-plotted]", PATIENCE);
   const box = await page.locator(".plot canvas").boundingBox();
+  await page.goto(`${url}#archive=crowded&view=values`);
+  await page.waitForSelector(".cells td:text-is('63')", PATIENCE);
+  outcome.expect("columns that are shown at a time", await page.locator(".cells tbody td").count(), 64);
+  await page.click("button:text-is('Columns ›')");
+  await page.waitForSelector(".cells td:text-is('127')", PATIENCE);
+  outcome.expect(
+    "the first of the next",
+    await page.locator(".cells thead button").first().textContent(),
+    "c64",
+  );
   outcome.expect("the plot is in sight", box !== null && box.y + 200 < 800, true);
   await page.goto(`${url}#archive=long.zarr&view=plot`);
   await page.waitForSelector("h1:text-is('long.zarr')", PATIENCE);

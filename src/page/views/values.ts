@@ -5,7 +5,7 @@ import { formatCount, withoutServer } from "../text.ts";
 import { type ShownColumn, VirtualTable } from "../virtual-table.ts";
 import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
-/** Columns of a plane to show at a time. */
+/** Columns of a plane, or of a table, to show at a time. */
 const ACROSS = 64;
 /** Bytes in a row of what is not an array. */
 const BYTES_OF_ROW = 16;
@@ -25,14 +25,14 @@ class ValuesView {
   readonly #flat: readonly ColumnFacts[];
   /** True for an array of two or more dimensions, of which one plane is shown. */
   readonly #isPlane: boolean;
-  /** Columns of the plane. */
+  /** Columns of the plane, or of the table. */
   readonly #width: number;
   readonly #rows: number;
   readonly #plane: ReturnType<typeof planeChoice>;
   readonly #place: HTMLElement = h("div", { class: "place" });
   /** Why values cannot be read. */
   readonly #lost: HTMLElement = h("p", { class: "note bad", role: "status" });
-  /** First column of the plane that is shown. */
+  /** The first column that is shown. */
   #from: number;
   #table: VirtualTable | undefined;
   /** Ends the reads of the table that is shown, so that another one neither waits for them nor takes over their errors. */
@@ -46,7 +46,7 @@ class ValuesView {
     this.#flat =
       this.#one === undefined ? node.columns.filter(({ shape: of }) => of.length === 1) : [this.#one];
     this.#isPlane = shape.length >= 2;
-    this.#width = this.#isPlane ? (shape.at(-1) ?? 0) : 1;
+    this.#width = this.#isPlane ? (shape.at(-1) ?? 0) : this.#flat.length;
     this.#rows = this.#countRows(shape);
     this.#plane = planeChoice(shown, shape, () => this.#show());
     this.#from = Math.max(0, Math.min(this.#width - 1, Number(now.state.more["across"]) || 0));
@@ -69,12 +69,17 @@ class ValuesView {
   #request(first: number, end: number): RowsRequest {
     return {
       archive: this.#shown.node.name,
-      columns: this.#flat.map(({ name }) => name),
+      columns: this.#seen.map(({ name }) => name),
       first,
       end,
       fixed: this.#plane.fixed(),
       across: [this.#from, Math.min(this.#width, this.#from + ACROSS)],
     };
+  }
+
+  /** The columns of the table that are shown; of a plane, the array. */
+  get #seen(): readonly ColumnFacts[] {
+    return this.#isPlane ? this.#flat : this.#flat.slice(this.#from, this.#from + ACROSS);
   }
 
   #heads(): ShownColumn[] {
@@ -84,7 +89,7 @@ class ValuesView {
         title: formatCount(this.#from + i),
         isNumeric: this.#one !== undefined && isNumber(this.#one),
       }));
-    return this.#flat.map((each) => ({
+    return this.#seen.map((each) => ({
       title: each.name === "" ? each.typeName : each.name,
       isNumeric: isNumber(each),
     }));
@@ -150,7 +155,7 @@ class ValuesView {
     );
   }
 
-  /** Shows other columns of the plane. */
+  /** Shows other columns. */
   #acrossButton(step: number, label: string, text: string): HTMLElement {
     const onclick = (): void => {
       this.#from = Math.max(0, Math.min(this.#width - 1, this.#from + step * ACROSS));
