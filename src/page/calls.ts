@@ -3,7 +3,6 @@
  *
  * Knows messages; must not know what is called.
  */
-import { isSuperchunkError } from "../errors.ts";
 
 /** A call, or its abort. */
 type Request =
@@ -14,14 +13,7 @@ type Request =
 type Answer =
   | { readonly id: number; readonly progress: unknown }
   | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly error: CallFailure };
-
-/** An error as it is posted. */
-export interface CallFailure {
-  readonly message: string;
-  readonly code: string | undefined;
-  readonly name: string;
-}
+  | { readonly id: number; readonly error: Pick<Error, "message" | "name"> };
 
 interface Watched {
   readonly signal?: AbortSignal | undefined;
@@ -54,15 +46,13 @@ export function answerCalls(port: Port, methods: object): void {
     called
       .then(
         (value) => port.postMessage({ id, value } satisfies Answer),
-        (error: unknown) => port.postMessage({ id, error: failureOf(error) } satisfies Answer),
+        (error: unknown) => {
+          const { message, name } = error instanceof Error ? error : new Error(String(error));
+          port.postMessage({ id, error: { message, name } } satisfies Answer);
+        },
       )
       .finally(() => running.delete(id));
   });
-}
-
-function failureOf(error: unknown): CallFailure {
-  const { message, name } = error instanceof Error ? error : { message: String(error), name: "Error" };
-  return { message, name, code: isSuperchunkError(error) ? error.code : undefined };
 }
 
 /** An object whose methods are called at the other end of the port. */
@@ -83,12 +73,12 @@ export function callerOf<T extends object>(port: Port): T {
     if ("error" in data) call.reject(Object.assign(new Error(), data.error));
     else call.resolve(data.value);
   });
-  const call = (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> => {
-    const id = ++last;
+  const call = async (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> => {
     const { signal } = watch;
+    signal?.throwIfAborted();
+    const id = ++last;
     let abort = (): void => {};
     return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
       abort = () => {
         if (!waiting.delete(id)) return;
         port.postMessage({ id, abort: true } satisfies Request);
@@ -100,6 +90,6 @@ export function callerOf<T extends object>(port: Port): T {
     }).finally(() => signal?.removeEventListener("abort", abort));
   };
   return new Proxy({} as T, {
-    get: (_, method) => (argument: unknown, watch?: Watched) => call(String(method), argument, watch),
+    get: (_, method) => call.bind(undefined, String(method)),
   });
 }

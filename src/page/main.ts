@@ -172,12 +172,12 @@ class Page {
     } catch (error) {
       if (signal.aborted) return;
       this.#tree.end();
-      this.#fail(sentenceOf(error), { ...this.#now.state, archive: describeSource(source), column: "" });
+      this.#fail(sentenceOf(error), { archive: describeSource(source), column: "" });
     }
   }
 
   /** Shows a problem in the place of an archive. */
-  #fail(text = "", state: State = this.#now.state): void {
+  #fail(text = "", state: Pick<State, "archive" | "column"> = this.#now.state): void {
     const notes = [h("p", { class: "bad-note", role: "alert" }, text)];
     // Messages on damage say which copy to look for.
     if (this.#source !== undefined && text.includes("look for a")) {
@@ -328,7 +328,7 @@ function startWorker(): Engine {
 }
 
 /** The heading, which is also the name of the page. */
-function title({ archive, column }: State): HTMLElement {
+function title({ archive, column }: Pick<State, "archive" | "column">): HTMLElement {
   const of = column !== "" && h("span", { class: "of" }, `${archive} / `);
   const heading = h("h1", {}, of, column || archive || "Archives");
   document.title = `${heading.textContent} · superchunk`;

@@ -8,7 +8,6 @@ import type {
   Entry,
   NodeFacts,
   Picture,
-  PlaneRequest,
   PlotData,
   PlotRequest,
   RowCells,
@@ -119,7 +118,10 @@ export class PageEngine implements Engine {
     return (await import("./numbers.ts")).plotColumns(arrays, request, watch);
   }
 
-  async picture({ fixed, ...target }: PlaneRequest & Target, { signal }: Watch = {}): Promise<Picture> {
+  async picture(
+    { fixed, ...target }: Target & Pick<RowsRequest, "fixed">,
+    { signal }: Watch = {},
+  ): Promise<Picture> {
     return (await import("./numbers.ts")).readPicture(await this.#array(target), fixed, signal);
   }
 

@@ -167,11 +167,6 @@ export interface RowCells {
   readonly columns: readonly { readonly texts: readonly string[]; readonly error?: string | undefined }[];
 }
 
-/** A part of a plane of an array: fixed indices of the leading dimensions. */
-export interface PlaneRequest {
-  readonly fixed: readonly number[];
-}
-
 /** Least, greatest, first and last values of runs of rows. NaN if a run has no finite number. */
 export interface Envelope {
   readonly name: string;
@@ -267,7 +262,8 @@ export interface Engine {
   verify(target: Target, watch?: Watch): Promise<VerifyReport>;
   rows(request: RowsRequest, watch?: Watch): Promise<RowCells>;
   plot(request: PlotRequest & { readonly archive: string }, watch?: Watch<PlotData>): Promise<PlotData>;
-  picture(request: PlaneRequest & Target, watch?: Watch): Promise<Picture>;
+  /** Of a plane of an array, by the indices of the leading dimensions. */
+  picture(request: Target & Pick<RowsRequest, "fixed">, watch?: Watch): Promise<Picture>;
   statistics(target: Target, watch?: Watch<Statistics>): Promise<Statistics>;
 }
 
