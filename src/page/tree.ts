@@ -30,9 +30,15 @@ export class Tree {
   readonly #draw: () => void = onceAFrame(() => this.#drawNow());
   readonly #watcher: IntersectionObserver;
   readonly #waiting = new Set<Item>();
+  readonly #shownAs = new WeakMap<Element, Item>();
+  /** When the list may be drawn again for what became known: a million archives take long. */
+  #due = 0;
+  readonly #drawIfDue = (): unknown => performance.now() > this.#due && this.#draw();
   /** Aborted once another source is listed. */
   #signal: AbortSignal | undefined;
   #mayOpen = false;
+  /** True once one that needs more code was opened. */
+  #mayLoad = false;
   #isOpening = false;
   #items: Item[] = [];
   #shown: number = SHOWN;
@@ -46,10 +52,8 @@ export class Tree {
     this.#now = now;
     this.#watcher = new IntersectionObserver((seen) => {
       for (const { isIntersecting, target } of seen) {
-        const item = this.#items.find(({ entry }) => entry.name === (target as HTMLElement).dataset["name"]);
-        if (item === undefined) continue;
-        if (isIntersecting) this.#waiting.add(item);
-        else this.#waiting.delete(item);
+        const item = this.#shownAs.get(target);
+        if (item !== undefined) this.#waiting[isIntersecting ? "add" : "delete"](item);
       }
       void this.#openWaiting();
     });
@@ -65,14 +69,14 @@ export class Tree {
     this.#signal = signal;
     this.#items = [];
     this.#waiting.clear();
-    this.#mayOpen = false;
+    this.#mayOpen = this.#mayLoad = false;
     this.#isListing = true;
     this.#draw();
   }
 
   add(entries: readonly Entry[]): void {
     for (const entry of entries) this.#items.push({ entry, error: entry.error });
-    this.#draw();
+    this.#drawIfDue();
   }
 
   /** Ends the list: shows it in order. */
@@ -97,6 +101,7 @@ export class Tree {
       if (error !== undefined) facts = { ...facts, warnings: [...facts.warnings, error] };
       item.facts = facts;
       item.error = undefined;
+      this.#mayLoad ||= item.entry.kind !== undefined;
     }
     this.#draw();
     void this.#openWaiting();
@@ -113,6 +118,7 @@ export class Tree {
   async #openWaiting(): Promise<void> {
     if (this.#isOpening || !this.#mayOpen) return;
     this.#isOpening = true;
+    let isNews = false;
     for (const item of this.#waiting) {
       if (!this.#isClosed(item)) continue;
       try {
@@ -120,44 +126,40 @@ export class Tree {
       } catch (error) {
         item.error = error instanceof Error ? error.message : String(error);
       }
-      this.#draw();
+      isNews = true;
+      this.#drawIfDue();
     }
     this.#isOpening = false;
+    if (isNews) this.#draw();
   }
 
   /** True for what was not opened yet. Zarr, HDF5 and Blosc2 stay closed until one is chosen, because reading them loads more code. */
   #isClosed({ entry, facts, error }: Item): boolean {
-    if (facts !== undefined || error !== undefined) return false;
-    return (
-      entry.kind === undefined || this.#items.some((item) => item.entry.kind && item.facts !== undefined)
-    );
-  }
-
-  /** Arrays that are shown as columns of their group are not listed again. */
-  #isColumn(name: string, tables: readonly string[]): boolean {
-    return tables.some((table) => name.startsWith(`${table}/`) || (table === "/" && name !== "/"));
+    return facts === undefined && error === undefined && (entry.kind === undefined || this.#mayLoad);
   }
 
   #drawNow(): void {
-    const words = this.#search.value.trim().toLowerCase().split(/\s+/);
+    const began = performance.now();
+    const words = this.#search.value.toLowerCase().match(/\S+/g) ?? [];
+    const isSearched = words.length > 0;
     const has = (text: string): boolean => words.every((word) => text.toLowerCase().includes(word));
-    const tables = this.#items.flatMap(({ entry, facts }) =>
-      entry.kind === "group" && facts?.kind === "table" ? [entry.name] : [],
+    const fitting = ({ entry, facts }: Item): NodeFacts["columns"] =>
+      facts?.columns.filter(({ name }) => name !== "" && has(`${entry.name}/${name}`)) ?? [];
+    const tables = this.#items
+      .filter(({ entry, facts }) => entry.kind === "group" && facts?.kind === "table")
+      .map(({ entry }) => entry.name);
+    const { archive } = this.#now.state;
+    // Arrays that are shown as columns of their group are not listed again.
+    const isColumn = ({ kind, name }: Entry): boolean =>
+      kind === "array" &&
+      name !== archive &&
+      tables.some((table) => name.startsWith(table === "/" ? "" : `${table}/`));
+    const found = this.#items.filter(
+      (item) => !isColumn(item.entry) && (has(item.entry.name) || fitting(item).length > 0),
     );
-    const found = this.#items
-      .filter(
-        ({ entry: { kind, name } }) =>
-          kind !== "array" || name === this.#now.state.archive || !this.#isColumn(name, tables),
-      )
-      .flatMap((item) => {
-        const columns = item.facts?.columns.filter(({ name }) => name !== "") ?? [];
-        const fitting = columns.filter(({ name }) => has(`${item.entry.name}/${name}`));
-        return fitting.length > 0 || has(item.entry.name) ? [{ item, columns: fitting }] : [];
-      });
     const all = this.#items.length;
     // Files of HDF5 and Zarr groups are listed with what is in them.
     const kind = this.#items.some(({ entry }) => entry.kind !== undefined) ? "item" : "archive";
-    const isSearched = words[0] !== "";
     const closed = isSearched ? this.#items.slice(0, SEARCHED).filter((item) => this.#isClosed(item)) : [];
     const count = `${formatPlural(found.length, kind)}${isSearched ? ` of ${formatCount(all)}` : ""}`;
     this.#count.textContent = `${count}${this.#isListing || closed.length > 0 ? " so far…" : ""}`;
@@ -170,7 +172,7 @@ export class Tree {
     const focused = document.activeElement;
     const place = [...this.#list.children].findIndex((item) => item.contains(focused));
     const href = CSS.escape(focused?.getAttribute("href") ?? "");
-    const rows = found.slice(0, this.#shown).map(({ item, columns }) => this.#row(item, columns, isSearched));
+    const rows = found.slice(0, this.#shown).map((item) => this.#row(item, fitting(item), isSearched));
     const showMore = (): void => {
       this.#shown += SHOWN;
       this.#draw();
@@ -178,7 +180,6 @@ export class Tree {
     const more = h("button", { onclick: showMore }, `Show more of ${found.length}`);
     this.#list.replaceChildren(...rows, ...(found.length > this.#shown ? [h("li", {}, more)] : []));
     this.#list.scrollTop = scrolled;
-    const { archive } = this.#now.state;
     if (archive !== this.#seen && !this.#isListing) {
       const chosen = this.#list.querySelector('[aria-current="true"]');
       chosen?.scrollIntoView({ block: "nearest" });
@@ -189,6 +190,7 @@ export class Tree {
       this.#list.querySelector<HTMLElement>(`[href="${href}"]`) ??
       this.#list.children[place]?.querySelector("a");
     if (place >= 0) again?.focus({ preventScroll: true });
+    this.#due = began + 10 * (performance.now() - began);
   }
 
   #row(item: Item, columns: NodeFacts["columns"], isSearched: boolean): HTMLElement {
@@ -201,7 +203,6 @@ export class Tree {
         {
           href: writeState({ archive: entry.name, column: of, view: of === "" ? "" : view, more: {} }),
           title,
-          "data-name": of === "" ? entry.name : undefined,
           "aria-current": isChosen && column === of ? "true" : undefined,
         },
         nameOf(label),
@@ -210,6 +211,7 @@ export class Tree {
     const what =
       error !== undefined ? "cannot be read" : facts === undefined ? (entry.kind ?? "") : describeNode(facts);
     const head = link("", entry.name, what, error ?? facts?.place ?? entry.name, error !== undefined);
+    this.#shownAs.set(head, item);
     this.#watcher.observe(head);
     const isOpen = isChosen || this.#items.length === 1 || isSearched;
     const below =

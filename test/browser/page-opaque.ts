@@ -128,7 +128,7 @@ export async function checkFocus(browser: Browser, url: string, outcome: Outcome
   const archives = Array.from({ length: 400 }, (_, i) => ({ name: `a${i}`, root: 0, path: `a${i}` }));
   await page.route("**/archives.json", (route) => route.fulfill({ json: { archives } }));
   await page.goto(`${url}?#archive=none`);
-  await press("button:has-text('Show more')", "a[data-name='a399']", "#tree li:nth-child(301)");
+  await press("button:has-text('Show more')", "a[href='#archive=a399']", "#tree li:nth-child(301)");
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -10,7 +10,7 @@ import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { comesTrue, copiedBy, newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
-import { checkAdvice, checkCalm, checkIndexes, checkPhone, checkSearch } from "./page-help.ts";
+import { checkAdvice, checkCalm, checkIndexes, checkLongList, checkPhone, checkSearch } from "./page-help.ts";
 import { checkCut, checkFocus, checkOpaque, checkPrinted, checkSteps, checkUnlisted } from "./page-opaque.ts";
 import {
   checkChunkValues,
@@ -134,6 +134,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("advice", () => checkAdvice(browser, served.url, outcome));
       await outcome.attempt("indexes", () => checkIndexes(browser, outcome));
       await outcome.attempt("a search", () => checkSearch(browser, served.url, outcome));
+      await outcome.attempt("a long list", () => checkLongList(browser, served.url, outcome));
       await outcome.attempt("a phone", () => checkPhone(browser, served.url, outcome));
       await outcome.attempt("what does not move", () => checkCalm(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
