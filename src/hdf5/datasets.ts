@@ -10,6 +10,7 @@ import { jsonBytes } from "../format/json.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { partOf } from "../store/key.ts";
+import { keepMade } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { v2Chain } from "../zarr/document/metadata-v2.ts";
@@ -317,7 +318,7 @@ class FilteredArray implements ShownArray {
   readonly #shown: readonly JsonObject[];
   /** The mask of a chunk that lacks only Blosc; no mask if Blosc is not among the filters. */
   readonly #onlyBlosc: number;
-  #whyFramed: Promise<string | undefined> | undefined;
+  readonly #whyFramed = new Map<0, Promise<string | undefined>>();
 
   constructor(items: Items, given: FilteredChunks) {
     const { layout, filters, framed, foreign } = given;
@@ -352,12 +353,12 @@ class FilteredArray implements ShownArray {
       return `${bare} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
     const [first] = stored.values();
     if (this.#given.framed < 0 || first === undefined) return undefined;
-    this.#whyFramed ??= read(first).then(async (bytes) => {
+    return keepMade(this.#whyFramed, 0, async () => {
+      const bytes = await read(first);
       const { whyFrameEncoded } = await import("../blosc2/hdf5-chunk.ts");
       const outer = this.#chainOf(this.#given.filters.slice(this.#given.framed + 1));
       return whyFrameEncoded(await undo(bytes, outer, bytes.length));
     });
-    return this.#whyFramed;
   }
 
   async chunk(name: string): Promise<Shown | undefined> {

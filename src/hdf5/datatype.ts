@@ -1,7 +1,7 @@
 /** HDF5 datatypes in numpy's notation, as in h5py; values of attributes, fill values and dimension scales as JSON. */
 import { at, elementsOf, roundUp } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, isUnreadable } from "../errors.ts";
 import { noteFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { fromHalf } from "../values/item-bytes.ts";
@@ -365,6 +365,11 @@ export function usersOf({ type, dims = [], data }: AttributeValue): readonly Sca
   });
 }
 
+/** True for errors of bytes that must not prevent reading an array. After those of the store, the next read may succeed. */
+export function isHarmless(error: unknown): boolean {
+  return isUnreadable(error) || isSuperchunkError(error, "LIMIT");
+}
+
 /** The attributes that can be read, by name, and the names of the others. */
 export async function attributesJson(
   file: Hdf5File,
@@ -379,8 +384,7 @@ export async function attributesJson(
       if (json === undefined || attrs.has(name)) left.push(name);
       else attrs.set(name, json);
     } catch (error) {
-      // A damaged attribute must not prevent reading the array.
-      if (!isSuperchunkError(error)) throw error;
+      if (!isHarmless(error)) throw error;
       left.push(name);
     }
   }

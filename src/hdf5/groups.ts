@@ -54,10 +54,9 @@ export class Members {
   /** All members, sorted by name. */
   all(): Promise<ReadonlyMap<string, Link>> {
     if (this.#all !== undefined) return this.#all;
-    const reading = this.#read(undefined).then(showLinks);
-    this.#all = reading;
-    reading.catch(() => (this.#all = undefined));
-    return reading;
+    this.#all = this.#read(undefined).then(showLinks);
+    this.#all.catch(() => (this.#all = undefined));
+    return this.#all;
   }
 
   /** A member by its name, from only those parts of the group that lead to it. */

@@ -1,10 +1,11 @@
 /** Object headers of HDF5: the facts of a dataset, the members of a group. Must not know Zarr. */
-import { SuperchunkError } from "../errors.ts";
+import { resultOr, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
   type AttributeValue,
   attributesJson,
   type Hdf5Type,
+  isHarmless,
   readAttribute,
   readDatatype,
   type ScaleUser,
@@ -144,7 +145,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
     fill: fill && readFill(await unshare(file, fill, fill.type), parsed.size),
     attrs,
     attrsLeft,
-    scales: scales === undefined ? [] : await scalesOf(file, scales).catch(() => []),
+    scales: scales === undefined ? [] : await resultOr([], isHarmless, () => scalesOf(file, scales)),
     users: users === undefined ? [] : usersOf(users),
     position: file.positionOf(address),
   };

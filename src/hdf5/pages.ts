@@ -44,8 +44,8 @@ export class Pages {
     this.#spent = this.#isRemote ? HEAD : AROUND;
     this.#read = async (offset, length) => {
       const bytes = await store.getRange(key, { offset, length });
-      if (bytes !== undefined) return bytes;
-      throw new SuperchunkError("STALE", "the file was removed meanwhile; try again", {
+      if (bytes?.length === length) return bytes;
+      throw new SuperchunkError("STALE", "the file changed while it was read; try again", {
         path: store.describe(key),
       });
     };
@@ -91,7 +91,8 @@ export class Pages {
    */
   find(position: number, length: number, isAlone: boolean): Promise<Uint8Array> | undefined {
     const [from, end] = this.#last;
-    const isThere = length > 0 && position >= from * PAGE && position + length <= end * PAGE;
+    const isThere =
+      length > 0 && position >= from * PAGE && position + length <= Math.min(end * PAGE, this.info.size);
     const isWhole = from === 0 && end * PAGE >= this.info.size;
     if (!this.#isRemote || !isThere || !(isWhole || isAlone)) return undefined;
     if (!isWhole) this.#last = [0, 0];

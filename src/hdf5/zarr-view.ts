@@ -5,7 +5,7 @@
  * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
  * are shown as chunks of about a mebibyte. Read-only.
  */
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, resultOr, SuperchunkError } from "../errors.ts";
 import { jsonBytes } from "../format/json.ts";
 import { isNotedFloat, keepFloats, noteFloat } from "../format/json-float.ts";
 import { V2_DOCUMENTS } from "../format/naming.ts";
@@ -25,7 +25,7 @@ import {
   type ShownArray,
   showDataset,
 } from "./datasets.ts";
-import { fillAttribute, onlyOf } from "./datatype.ts";
+import { fillAttribute, isHarmless, onlyOf } from "./datatype.ts";
 import { Hdf5File, showBytes } from "./file.ts";
 import { keyName, type Link } from "./groups.ts";
 import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
@@ -57,6 +57,7 @@ export class Hdf5Store implements ReadableStore {
   readonly #nodes = new Map<string, Promise<Node | undefined>>();
   /** What was read, by address: many links can lead to one object, and soft links lead through the same groups. */
   readonly #objects = new Map<number, Promise<Hdf5Dataset | Hdf5Group>>();
+  readonly #arrays = new Map<string, Promise<ShownArray>>();
   /** Lengths of unlimited dimensions of netCDF, by the address of their scales. */
   readonly #lengths = new Map<number, Promise<number>>();
   /** True if netCDF wrote the file. Known once the root was read, which comes before all members. */
@@ -142,8 +143,9 @@ export class Hdf5Store implements ReadableStore {
     }
   }
 
-  async whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined> {
-    const read = (place: Hdf5Chunk): Promise<Uint8Array> => readStored(this.#file, place, options);
+  async whyEncoded(key: string): Promise<string | undefined> {
+    // Without a signal: what is found is kept for all callers.
+    const read = (place: Hdf5Chunk): Promise<Uint8Array> => readStored(this.#file, place);
     const array = await (await this.#node(key))?.array?.();
     if (array !== undefined) return array.why?.(undefined, read);
     const { folder, name } = splitKey(key);
@@ -260,8 +262,8 @@ export class Hdf5Store implements ReadableStore {
     if (path === "") this.#isNetcdf = "_NCProperties" in object.attrs;
     if (object.kind === "group") return { object, above, address };
     const grown = await this.#grown(object, address);
-    let shown: Promise<ShownArray> | undefined;
-    const array = (): Promise<ShownArray> => (shown ??= showDataset(this.#file, grown, this.describe(path)));
+    const show = (): Promise<ShownArray> => showDataset(this.#file, grown, this.describe(path));
+    const array = (): Promise<ShownArray> => keepMade(this.#arrays, path, show);
     return { object: grown, array, above, address };
   }
 
@@ -300,13 +302,10 @@ export class Hdf5Store implements ReadableStore {
   #lengthOf(scale: number): Promise<number> {
     // A damaged reference must not prevent reading the dataset.
     const read = (address: number): Promise<Hdf5Dataset | undefined> =>
-      this.#read(address).then(
-        (found) => (found.kind === "dataset" ? found : undefined),
-        (error: unknown) => {
-          if (!isSuperchunkError(error)) throw error;
-          return undefined;
-        },
-      );
+      resultOr(undefined, isHarmless, async () => {
+        const found = await this.#read(address);
+        return found.kind === "dataset" ? found : undefined;
+      });
     return keepMade(this.#lengths, scale, async () => {
       const found = await read(scale);
       const along = (found?.users ?? []).map(
@@ -363,10 +362,7 @@ export async function openHdf5Node(
     const file =
       count === 0
         ? "absent"
-        : await Hdf5File.open(store, name, options).catch((error: unknown) => {
-            if (isSuperchunkError(error, "NOT_FOUND")) return "absent" as const;
-            throw error;
-          });
+        : await resultOr("absent" as const, "NOT_FOUND", () => Hdf5File.open(store, name, options));
     if (file === "absent") continue;
     if (file === undefined) return undefined;
     const inside = parts.slice(count).join("/");

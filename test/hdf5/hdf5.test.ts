@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { ByteReader } from "../../src/bytes/fields.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { ChunkIndex } from "../../src/hdf5/chunks.ts";
 import { readDatatype } from "../../src/hdf5/datatype.ts";
@@ -526,6 +526,61 @@ test("a header without the messages of a group or a dataset, and a member withou
     code: "BAD_FIELD",
     message: expect.stringContaining("zeroed.h5/x: the object header at byte") as unknown,
   });
+});
+
+test("a read that failed is tried again: what it was for is neither left out nor refused for ever", async () => {
+  const image = images.get("scales.h5") as Uint8Array;
+  // The heap with the references to scales moves to the end, far from what is read with the header.
+  const far = new Uint8Array(512 << 10);
+  far.set(image);
+  const view = new DataView(far.buffer);
+  const moved = 400 << 10;
+  let heap = -1;
+  for (let i = 0; i + 8 < image.length; i++) if (view.getUint32(i) === 0x47434f4c) heap = i;
+  far.set(image.subarray(heap), moved);
+  for (let i = 0; i + 8 <= image.length; i++)
+    if (view.getBigUint64(i, true) === BigInt(heap)) view.setBigUint64(i, BigInt(moved), true);
+  class Failing extends MemoryStore {
+    failures = 1;
+    override getRange(key: string, range: ByteRange): ReturnType<MemoryStore["getRange"]> {
+      if ("offset" in range && range.offset >= moved - 65_536 && this.failures-- > 0)
+        throw new SuperchunkError("IO", "the network failed", { path: key });
+      return super.getRange(key, range);
+    }
+  }
+  const file = await Hdf5File.open(new Failing(new Map([["far.h5", far]])), "far.h5");
+  const shown = new Hdf5Store(file as Hdf5File);
+  await expect(shown.get("v/.zattrs")).rejects.toThrow("the network failed");
+  expect(await shown.get("v/.zattrs")).toEqual(
+    await new Hdf5Store((await Hdf5File.open(store, "scales.h5")) as Hdf5File).get("v/.zattrs"),
+  );
+});
+
+test("why chunks are encoded is found without the signal of a caller, and again after a failure", async () => {
+  const image = images.get("pytables-blosc2.h5") as Uint8Array;
+  class Failing extends MemoryStore {
+    isFailing = false;
+    override getRange(...args: Parameters<MemoryStore["getRange"]>): ReturnType<MemoryStore["getRange"]> {
+      if (this.isFailing) throw new SuperchunkError("IO", "the network failed", { path: args[0] });
+      return super.getRange(...args);
+    }
+  }
+  const failing = new Failing(new Map([["a.h5", image]]));
+  const group = await open(failing, "a.h5");
+  if (!("arrays" in group)) throw new Error("not a group");
+  const { names } = await group.arrays();
+  const found = new Hdf5Store((await Hdf5File.open(failing, "a.h5")) as Hdf5File);
+  let failed = 0;
+  for (const name of names) {
+    await found.get(`${name}/.zarray`);
+    const plain = new Hdf5Store((await Hdf5File.open(store, "pytables-blosc2.h5")) as Hdf5File);
+    const why = await plain.whyEncoded(name);
+    failing.isFailing = true;
+    await found.whyEncoded(name).catch(() => failed++);
+    failing.isFailing = false;
+    expect(await found.whyEncoded(name), name).toBe(why);
+  }
+  expect(failed).toBeGreaterThan(0);
 });
 
 test("a path that a file does not have is not found", async () => {

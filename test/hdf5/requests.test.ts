@@ -3,7 +3,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { SuperchunkError } from "../../src/errors.ts";
 import { Hdf5File } from "../../src/hdf5/file.ts";
+import { Hdf5Store } from "../../src/hdf5/zarr-view.ts";
 import { S3Store } from "../../src/node/index.ts";
 import { openArray, open as openAt } from "../../src/node/open.ts";
 import { open, openArray as openArrayIn } from "../../src/open/open.ts";
@@ -161,6 +163,30 @@ test("bytes that came with metadata are not requested again, except of chunks th
     [2_000_000, 1000, 3000].map((position) => image.slice(position, position + 100)),
   );
   expect(takeCosts().requests).toBe(3);
+});
+
+test("of a chunk that a truncated file ends in, the bytes that came with metadata are no more than there are", async () => {
+  const image = (images.get("chunks-latest.h5") as Uint8Array).slice(0, 60_000);
+  server.objects.set("short.h5", image);
+  const file = (await Hdf5File.open(new HttpStore(server.url), "short.h5")) as Hdf5File;
+  expect(await file.read(30_000, 30_001)).toEqual(image.slice(30_000));
+});
+
+test("text whose heaps could not be read is read by the next call", async () => {
+  class Failing extends MemoryStore {
+    isFailing = false;
+    override getRange(...args: Parameters<MemoryStore["getRange"]>): ReturnType<MemoryStore["getRange"]> {
+      if (this.isFailing) throw new SuperchunkError("IO", "the network failed", { path: args[0] });
+      return super.getRange(...args);
+    }
+  }
+  const failing = new Failing(images);
+  const shown = new Hdf5Store((await Hdf5File.open(failing, "many-texts.h5")) as Hdf5File);
+  await shown.get("line/.zattrs");
+  failing.isFailing = true;
+  await expect(shown.get("line/.zarray")).rejects.toThrow("the network failed");
+  failing.isFailing = false;
+  expect(new TextDecoder().decode(await shown.get("line/.zarray"))).toContain('"dtype"');
 });
 
 test("what is read ahead is never read over the end of a file, and no part twice", async () => {
