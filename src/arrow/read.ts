@@ -108,7 +108,7 @@ async function messageAt(read: Read, offset: number, path: string): Promise<Arro
 }
 
 async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<ArrowMessage> {
-  for (let offset = 0; offset + PREFIX <= size; ) {
+  for (let offset = 0; offset < size; ) {
     const message = await messageAt(read, offset, path);
     if (message === undefined) return;
     yield message;

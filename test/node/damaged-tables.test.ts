@@ -45,3 +45,15 @@ test.each(FILES)("%s", async (file) => {
   expect([...codes].filter((code) => code.includes(" "))).toEqual([]);
   expect(codes.size).toBeGreaterThan(1);
 });
+
+test("a stream that ends inside the length of a message is not read as a whole one", async () => {
+  const whole = readFileSync(join(FIXTURES, "stream.arrows"));
+  const path = join(temporaryFolder(), "cut.arrows");
+  const codes: string[] = [];
+  // The last eight bytes are the mark of its end, which writers may leave out.
+  for (const cut of [0, 1, 4, 7, 8]) {
+    writeFileSync(path, whole.subarray(0, whole.length - cut));
+    codes.push(await outcomeOf(path));
+  }
+  expect(codes).toEqual(["read", "TRUNCATED", "TRUNCATED", "TRUNCATED", "read"]);
+});
