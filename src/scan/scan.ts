@@ -207,8 +207,7 @@ async function prepareScan(handle: object, table: ScanTable, options: ScanRowsOp
     return column;
   });
   const path = table.store.describe(table.path);
-  const memory =
-    statistics && Object.keys(filter).length > 0 ? await memoryOf(handle, table, signal) : undefined;
+  const memory = statistics && Object.keys(filter).length > 0 ? await memoryOf(handle, table) : undefined;
   const filters = Object.entries(filter).flatMap(([name, given]) => {
     const column = scannedColumn(table, name);
     const domain = column.rowShape.length === 0 ? domainOf(column.dtype) : undefined;
@@ -258,10 +257,9 @@ function isList(columns: ScanColumns): columns is readonly string[] {
 async function memoryOf(
   handle: object,
   table: ScanTable,
-  signal: AbortSignal | undefined,
 ): Promise<Memory & { readonly found: ReadIndex | undefined }> {
-  const known = MEMORY.get(handle);
-  const memory = known ?? { index: readIndex(table, { signal }), columns: new Map<string, IndexedColumn>() };
+  // Several scans may wait for it, so the signal of one does not end it.
+  const memory = MEMORY.get(handle) ?? { index: readIndex(table, {}), columns: new Map() };
   MEMORY.set(handle, memory);
   try {
     return { ...memory, found: await memory.index };

@@ -2,8 +2,12 @@
 import { copyFileSync, cpSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { open, openTable } from "../../src/node/index.ts";
+import { INDEX_NAME } from "../../src/format/naming.ts";
+import { FileStore, open, openTable } from "../../src/node/index.ts";
+import { openTable as openTableIn } from "../../src/open/open.ts";
 import type { ScanPlan, ScanRowsOptions } from "../../src/scan/scan.ts";
+import type { StoreOptions } from "../../src/store/types.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { temporaryFolder } from "../folder.ts";
 import {
   expected,
@@ -133,6 +137,29 @@ describe("a scan is refused", () => {
     const failure = scanned("ctable", options as never);
     await expect(failure).rejects.toMatchObject({ code });
     await expect(failure).rejects.toThrow(message);
+  });
+
+  test("if another scan of the handle is aborted, but not this one", async () => {
+    const abort = new AbortController();
+    const store = interceptStore(new FileStore(paths["ctable"] ?? ""), {
+      async onCall({ key, args }, proceed) {
+        if (key !== INDEX_NAME) return proceed();
+        setTimeout(() => abort.abort(new Error("enough")), 20);
+        await new Promise((resolve) => setTimeout(resolve, 40));
+        (args[1] as StoreOptions).signal?.throwIfAborted(); // as a store over a network does
+        return proceed();
+      },
+    });
+    await using table = await openTableIn(store);
+    const filter = { volume: { gt: 1990 } };
+    const rowsOf = async (signal?: AbortSignal): Promise<number> => {
+      let rows = 0;
+      for await (const { length } of table.scan({ filter, signal })) rows += length;
+      return rows;
+    };
+    const [ended, read] = [rowsOf(abort.signal), rowsOf()];
+    await expect(ended).rejects.toThrow("enough");
+    expect(await read).toBeGreaterThan(0);
   });
 
   test("if it is aborted", async () => {
