@@ -112,10 +112,13 @@ export async function pickPoints(
   checkOptions(options, "fields signal");
   const chosen = itemReader(array, options.fields);
   const count = coordinates?.[0]?.length ?? 0;
-  if (coordinates?.length !== shape.length || coordinates.some((each) => each?.length !== count))
+  if (
+    coordinates?.length !== shape.length ||
+    coordinates.some((each) => each?.length !== count || typeof each[0] === "boolean")
+  )
     throw wrong(
       array,
-      `vindex takes ${shape.length} lists of one length, one for each dimension`,
+      `vindex takes ${shape.length} lists of indices of one length, one for each dimension`,
       coordinates?.length,
     );
   const dims = shape.map((length, d) => indicesOf(array, at(coordinates, d), d, length).indices);
@@ -217,7 +220,7 @@ function indicesOf(
   if (Array.isArray(entry) || ArrayBuffer.isView(entry)) {
     const given = entry as Indices;
     const indices = Float64Array.from(given, (index) => {
-      const found = index < 0 ? index + length : index;
+      const found = typeof index === "number" && index < 0 ? index + length : index;
       if (Number.isInteger(found) && found >= 0 && found < length) return found;
       const kind = typeof index;
       const reason =

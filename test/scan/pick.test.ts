@@ -106,10 +106,20 @@ describe.each(["superchunks", "bcolz", "bloscpack", "zarr", "unequal"])("%s", (k
     ["index 1.5 is outside", (array) => array.oindex([null, [1.5]])],
     ["the mask of dimension 0 has 3 items, not 70", (array) => array.oindex([[true, false, true]])],
     ["at most 3 entries", (array) => array.oindex([null, null, null, null])],
-    ["3 lists of one length", (array) => array.vindex([[1, 2], [1], [0]] as readonly Indices[])],
+    ["3 lists of indices of one length", (array) => array.vindex([[1, 2], [1], [0]] as readonly Indices[])],
     ["index -71 is outside", (array) => array.vindex([[-71], [0], [0]])],
-    ["3 lists of one length", (array) => array.vindex(undefined as never)],
+    ["3 lists of indices of one length", (array) => array.vindex(undefined as never)],
+    [
+      "3 lists of indices",
+      (array) =>
+        array.vindex([
+          [true, false],
+          [0, 1],
+          [0, 1],
+        ] as never),
+    ],
     ["index 1 is not a number (bigint)", (array) => array.oindex([[1n] as never])],
+    ["index -1 is not a number (bigint)", (array) => array.oindex([[-1n] as never])],
     ["fields are for arrays of structs", (array) => array.oindex(null, { fields: ["a"] })],
   ])("refuses what does not fit: %s", async (message, read) => {
     const array = await openArray(arrays[kind] ?? "");
