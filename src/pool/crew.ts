@@ -156,11 +156,12 @@ export class Crew {
     return member;
   }
 
-  #take({ worker, tasks }: Member, reply: Reply): void {
+  #take(member: Member, reply: Reply): void {
+    const { worker, tasks } = member;
     if ("needs" in reply) {
-      void textOf(reply.needs).then((text) =>
-        worker.postMessage({ module: reply.needs, text } satisfies Order, []),
-      );
+      textOf(reply.needs)
+        .then((text) => worker.postMessage({ module: reply.needs, text } satisfies Order, []))
+        .catch((cause: unknown) => this.#lose(member, `its code did not load: ${cause}`, cause));
       return;
     }
     const task = tasks.get(reply.id);

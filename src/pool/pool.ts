@@ -44,9 +44,7 @@ export class BloscPool {
   readonly #size: number;
   readonly #make: (() => PoolWorker) | undefined;
   readonly #calls = new Set<Promise<unknown>>();
-  #crew: Promise<Crew> | undefined;
-  /** The same, once loaded. */
-  #loaded: Crew | undefined;
+  #crew: Crew | undefined;
   #isClosed = false;
   /** `Blosc` that works in this pool: `registry.set("blosc", async () => pool.Blosc)`. */
   readonly Blosc: PoolCodec = {
@@ -105,7 +103,7 @@ export class BloscPool {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#calls);
-    await (await this.#crew)?.end();
+    await this.#crew?.end();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -114,13 +112,10 @@ export class BloscPool {
 
   #run(job: Job, signal: AbortSignal | undefined): Promise<Uint8Array> {
     return this.#here(async () => {
-      this.#crew ??= import("./crew.ts").then(({ Crew }) => {
-        this.#loaded = new Crew(this.#size, this.#make);
-        return this.#loaded;
-      });
-      const crew = await this.#crew;
+      const { Crew } = await import("./crew.ts");
       signal?.throwIfAborted();
-      return crew.run(job, signal);
+      this.#crew ??= new Crew(this.#size, this.#make);
+      return this.#crew.run(job, signal);
     }, signal);
   }
 
@@ -128,7 +123,7 @@ export class BloscPool {
   #own(bytes: Uint8Array, transfer = false): Uint8Array {
     const { buffer } = bytes;
     if (transfer && buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return bytes;
-    return this.#loaded?.copy(bytes) ?? new Uint8Array(bytes);
+    return this.#crew?.copy(bytes) ?? new Uint8Array(bytes);
   }
 
   /** Makes a call that `close` waits for. */

@@ -6,9 +6,10 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import { Worker } from "node:worker_threads";
-import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import * as zarr from "zarrita";
 import { type BloscPool, createPool, decode, encode, type PoolOptions } from "../../src/blosc.ts";
+import type { Order, PoolWorker, Reply } from "../../src/pool/crew.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -191,6 +192,40 @@ test("a function that makes no worker fails the call", async () => {
     code: "IO",
     message: expect.stringContaining("forbidden by the policy"),
   });
+  await pool.close();
+});
+
+test("a call fails if its worker cannot be given the code it asks for", async () => {
+  const worker = (): PoolWorker => {
+    let listen: ((event: { readonly data: Reply }) => void) | undefined;
+    return {
+      postMessage(order: Order) {
+        if ("module" in order) throw new Error("no room");
+        listen?.({ data: { needs: "decode" } });
+      },
+      terminate: () => undefined,
+      addEventListener(type: string, listener: typeof listen) {
+        if (type === "message") listen = listener;
+      },
+    } as PoolWorker;
+  };
+  const pool = createPool({ workers: 1, worker });
+  await expect(pool.decode(await encode(pattern(1000)))).rejects.toMatchObject({
+    code: "IO",
+    message: expect.stringContaining("no room"),
+  });
+  await pool.close();
+});
+
+test("code that did not load is loaded again by the next call", async () => {
+  vi.doMock("../../src/pool/crew.ts", () => {
+    throw new Error("offline");
+  });
+  const { pool } = makePool();
+  const data = pattern(1000);
+  await expect(pool.encode(data)).rejects.toThrow();
+  vi.doUnmock("../../src/pool/crew.ts");
+  expect(await decode(await pool.encode(data))).toEqual(data);
   await pool.close();
 });
 
