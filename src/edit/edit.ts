@@ -4,6 +4,8 @@ import { readFolderMetadata } from "../archive/kinds/array-folder.ts";
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { defined, elementsOf } from "../bytes/arrays.ts";
 import { checkOptions } from "../bytes/check-options.ts";
+import { settleEncode } from "../codec/encode/encode-settings.ts";
+import type { EncodeOptions } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { givenDType } from "../format/given-dtype.ts";
@@ -348,8 +350,9 @@ function zarrTypeOf(
 ): { readonly data: JsonValue; readonly itemSize: number; readonly fill: JsonValue | undefined } {
   if (dtype === undefined) throw badArgument("dtype", dtype, 'a dtype, such as "<f8", or kind: "group"');
   if (isZarrType(dtype)) {
-    const { itemSize } = parseDataType(dtype, { path, field: "dtype" });
-    return { data: dtype, itemSize, fill: fillValue };
+    const { itemSize, kind } = parseDataType(dtype, { path, field: "dtype" });
+    // An integer has no minus zero, which would be stored as -0.0.
+    return { data: dtype, itemSize, fill: fillValue === 0 && /int/.test(kind) ? 0 : fillValue };
   }
   const given = givenDType(dtype);
   // The bits of a float, as Zarr writes a NaN that is not the usual one, are checked with the document.
@@ -365,10 +368,8 @@ function zarrTypeOf(
   return { data: dataType, itemSize, fill: bits ?? fill.json };
 }
 
-function bloscCodecs(
-  { cname = "lz4", clevel = 5, shuffle = "shuffle" }: CompressionOptions,
-  itemSize: number,
-): JsonValue[] {
+function bloscCodecs(options: CompressionOptions, itemSize: number): JsonValue[] {
+  const { cname, clevel, shuffle } = settleEncode(1, options as EncodeOptions);
   return [bytesCodec(itemSize > 1), bloscCodec({ cname, clevel, shuffle, typesize: itemSize })];
 }
 

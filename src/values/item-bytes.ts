@@ -303,13 +303,15 @@ export const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
 const ISO =
   /^(?<year>[+-]?\d{4,6})(?:-(?<month>\d\d)(?:-(?<day>\d\d)(?:[T ](?<hour>\d\d)(?::(?<minute>\d\d)(?::(?<second>\d\d)(?:\.(?<part>\d{1,18}))?)?)?Z?)?)?)?$/;
 
-/** The same value with dates as counts, also in fields. Throws `BAD_ARGUMENT` for text that is not a date of the dtype's unit. */
+/** The same value with dates as counts, and no minus zero for integers, also in fields. Throws `BAD_ARGUMENT` for text that is not a date of the dtype's unit. */
 export function storedTimes(dtype: DType, value: JsonValue): JsonValue {
   if (dtype.kind === "struct" && Array.isArray(value))
     return value.map((part: JsonValue, i) => {
       const field = dtype.fields[i];
       return field === undefined ? part : storedTimes(field.dtype, part);
     });
+  // It would be stored as -0.0.
+  if (value === 0 && /^u?int$/.test(dtype.kind)) return 0;
   if (dtype.kind !== "datetime") return value;
   if (Array.isArray(value)) return value.map((part: JsonValue) => storedTimes(dtype, part));
   return typeof value === "string" && value !== "NaT" ? dateCount(dtype, value) : value;

@@ -987,6 +987,23 @@ it.each(["blz", "bcolz", "bloscpack", "zarr"] as const)(
   },
 );
 
+it.each([
+  ["blz", "<i4"],
+  ["bcolz", "<i4"],
+  ["zarr", "<i4"],
+  ["zarr", "int32"],
+] as const)("%s: settings of minus zero for an array of %s are 0", async (format, dtype) => {
+  const store = new MemoryStore();
+  const settings = { compressor: { clevel: -0 }, expectedLength: -0, fillValue: -0 };
+  const { expectedLength: _, ...ofZarr } = settings;
+  const shape = [0];
+  await (
+    await create(store, "a", { format, dtype, shape, ...(format === "zarr" ? ofZarr : settings) })
+  ).close();
+  for (const [key, bytes] of await imageOf(store))
+    if (/(?:json|storage)$/.test(key)) expect(new TextDecoder().decode(bytes), key).not.toMatch(/-0/);
+});
+
 it.each(["blz", "bcolz", "zarr"] as const)("%s: a length of minus zero is 0", async (format) => {
   const store = new MemoryStore();
   const array = await create(store, "a", { format, dtype: "<i4", shape: [-0] });

@@ -119,8 +119,9 @@ function oneOf<T extends string>(field: string, value: T, allowed: readonly stri
   throw badArgument(field, value, `one of ${allowed.join(", ")}`);
 }
 
+/** Never minus zero, which JSON of Python writes as -0.0. */
 function integerFrom(field: string, value: number, low: number, high: number): number {
-  if (Number.isSafeInteger(value) && value >= low && value <= high) return value;
+  if (Number.isSafeInteger(value) && value >= low && value <= high) return value + 0;
   const range = high === Number.MAX_SAFE_INTEGER ? `${low} or more` : `${low} to ${high}`;
   throw badArgument(field, value, `an integer, ${range}`);
 }

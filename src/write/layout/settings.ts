@@ -134,8 +134,8 @@ export function settleSettings(
   const checksum = options.checksum ?? before?.checksum ?? "crc32";
   if (!CHECKSUM_NAMES.includes(checksum))
     throw badArgument("checksum", checksum, `one of ${CHECKSUM_NAMES.join(", ")}`);
-  const expectedlen = options.expectedLength ?? before?.expectedlen;
-  if (expectedlen !== undefined) count("expectedlen", expectedlen, 0);
+  const expected = options.expectedLength ?? before?.expectedlen;
+  const expectedlen = expected === undefined ? undefined : count("expectedlen", expected, 0);
   const largest = largestRow(base);
   const chunklen = count(
     "chunklen",
@@ -155,7 +155,7 @@ export function settleSettings(
     shared: base.shared ?? before?.shared ?? false,
     placing: base.placing ?? before?.placing ?? NO_PLACES,
     cname: compressor.cname ?? before?.cname ?? "lz4",
-    clevel: compressor.clevel ?? before?.clevel ?? 5,
+    clevel: (compressor.clevel ?? before?.clevel ?? 5) + 0,
     shuffle: compressor.shuffle ?? before?.shuffle ?? "shuffle",
     chunklen,
     superchunklen,
@@ -284,8 +284,9 @@ export function checkChunkRoom(chunklen: number, rowBytes: number): number {
   );
 }
 
+/** Never minus zero, which would be stored as -0.0. */
 function count(field: string, value: number, least: number): number {
-  if (Number.isSafeInteger(value) && value >= least) return value;
+  if (Number.isSafeInteger(value) && value >= least) return value + 0;
   throw badArgument(field, value, `an integer from ${least}`);
 }
 
