@@ -128,9 +128,9 @@ export async function readFrame(
   };
   const { variable, chunks } = await readTail().catch(async (error: unknown) => {
     const { damaged = "stop", onDamage } = options;
-    const isLost = isSuperchunkError(error) && error.code !== "STALE";
-    if (damaged === "stop" || nbytes === 0 || !isLost) throw error;
     const count = Math.ceil(nbytes / Math.max(1, chunkBytes));
+    const isPossible = nbytes > 0 && count <= MAX_PART / 8;
+    if (damaged === "stop" || !isPossible || !isLost(error)) throw error;
     const found = await (isSparse
       ? findFiles(read, key, count)
       : findChunks(read, { ...span, chunkBytes, count }, options));
@@ -189,6 +189,11 @@ interface FoundChunks {
 
 const ATTRIBUTES = "attributes of variable length";
 
+/** True for errors of the stored bytes; after those of the store, the next read may succeed. */
+function isLost(error: unknown): boolean {
+  return isSuperchunkError(error) && error.code !== "STALE" && error.code !== "IO";
+}
+
 /**
  * The chunks of a sparse frame whose index is damaged, in the order of their files. Undefined if it has more chunks than files: the others
  * are special values, and where is unknown.
@@ -219,7 +224,7 @@ async function findChunks(
   const byIndex = async (): Promise<FrameChunks> =>
     chunksOf(file, await file.part(end, Math.max(0, file.size - end), options), span);
   const known = await byIndex().catch((error: unknown): FrameChunks => {
-    if (!isSuperchunkError(error)) throw error;
+    if (!isLost(error)) throw error;
     return [];
   });
   if (known.length === count) return { chunks: known, lost: ATTRIBUTES };
@@ -235,7 +240,8 @@ async function findChunks(
   }
   const found = chunks.length;
   if (found === 0 || (found < count && offset === end)) return undefined;
-  while (chunks.length < count) chunks.push({ key: file.key, offset, end: offset });
+  const none = { key: file.key, offset, end: offset };
+  while (chunks.length < count) chunks.push(none);
   const order = `${ATTRIBUTES} and the index: chunks are in the order of the file`;
   if (found === count) return { chunks, lost: order };
   const caution = "if chunks of zeros were among them, others have moved up";

@@ -225,9 +225,8 @@ class TreeStore implements ReadableStore {
     return found?.store.getInner(found.key, slots);
   }
 
-  async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
-    const found = await this.#find(folder);
-    return found?.store.whyEncoded(found.key, options);
+  async whyEncoded(folder: string): Promise<string | undefined> {
+    return (await this.#find(folder))?.store.whyEncoded();
   }
 
   /** Arrays in a file of small ones have no place, because that is compressed as a whole. */

@@ -134,13 +134,14 @@ function fixedText(
 /** Text as offsets, one more than there are rows, and the bytes of all rows. */
 async function textRows(parts: ColumnParts, bytes: ZarrArray): Promise<Rows> {
   const array = await arrayOf(parts, parts.main);
+  if (array.dtype.itemSize !== 8) throw damaged(parts, "offsets of 8 bytes", array.dtype.itemSize);
   const count = at(array.shape, 0) - 1;
   const offsets = async (start: number, stop: number): Promise<readonly number[]> => {
     const stored = await array.getBytes([{ start, stop: stop + 1, step: 1 }]);
     const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
     const list = Array.from({ length: stop + 1 - start }, (_, i) => Number(view.getBigInt64(8 * i, true)));
     const isGood = list.every((each, i) => each >= (i === 0 ? 0 : at(list, i - 1)));
-    if (array.dtype.itemSize === 8 && isGood && at(list, stop - start) <= at(bytes.shape, 0)) return list;
+    if (isGood && at(list, stop - start) <= at(bytes.shape, 0)) return list;
     throw damaged(parts, "offsets that ascend within its text", "others");
   };
   let longest = 1;

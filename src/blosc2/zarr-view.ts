@@ -68,7 +68,7 @@ export class Blosc2Store implements ReadableStore {
   readonly #kept = new Map<number, Promise<Shown>>();
   readonly #document: Uint8Array;
   readonly #some: SomeBlocks;
-  #why: Promise<string | undefined> | undefined;
+  readonly #why = new Map<0, Promise<string | undefined>>();
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
   readonly #made: MadeChunks | undefined;
@@ -77,7 +77,6 @@ export class Blosc2Store implements ReadableStore {
   constructor(store: ReadableStore, frame: Frame, cut: Cut, made?: MadeChunks) {
     const { shape, chunks, blocks } = cut;
     this.#made = made;
-    if (made !== undefined) this.#why = Promise.resolve(made.why);
     this.#store = store;
     this.#frame = frame;
     this.#some = new SomeBlocks(store, frame);
@@ -115,7 +114,8 @@ export class Blosc2Store implements ReadableStore {
   }
 
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    return key === DOCUMENT ? this.#document : this.#shard(key, options);
+    options?.signal?.throwIfAborted();
+    return key === DOCUMENT ? this.#document : this.#shard(key);
   }
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
@@ -153,7 +153,7 @@ export class Blosc2Store implements ReadableStore {
 
   /** The place of a block, or of its chunk if that is encoded as one. */
   readonly filePlace: NonNullable<ReadableStore["filePlace"]> = async (key, slot = 0) => {
-    const index = this.#indexOf(key) ?? -1;
+    const index = this.#indexOf(key) ?? Number.POSITIVE_INFINITY;
     const place = this.#made === undefined ? this.#frame.chunks.at(index) : undefined;
     if (place === undefined || !("key" in place)) return undefined;
     const { offset, end } = place;
@@ -170,12 +170,11 @@ export class Blosc2Store implements ReadableStore {
   }
 
   /** Decides by the frame, and the header of its first stored chunk. */
-  whyEncoded(_key: string, options?: StoreOptions): Promise<string | undefined> {
-    this.#why ??= this.#findWhy(options);
-    return this.#why;
+  async whyEncoded(): Promise<string | undefined> {
+    return this.#made?.why ?? keepMade(this.#why, 0, () => this.#findWhy());
   }
 
-  async #findWhy(options?: StoreOptions): Promise<string | undefined> {
+  async #findWhy(): Promise<string | undefined> {
     const { blocks, chunks } = this.#cut;
     if (!this.#byBlocks)
       return `blocks of ${blocks.join(" x ")} do not divide chunks of ${chunks.join(" x ")}`;
@@ -183,7 +182,7 @@ export class Blosc2Store implements ReadableStore {
     for (place of this.#frame.chunks) if ("key" in place) break;
     if (place === undefined || !("key" in place)) return undefined;
     const range = { offset: place.offset, length: HEADER2_LENGTH };
-    const bytes = await this.#store.getRange(place.key, range, options);
+    const bytes = await this.#store.getRange(place.key, range);
     return bytes && whyNotCopied(readBlosc2Header(bytes, MAX_CHUNK));
   }
 
@@ -224,11 +223,12 @@ export class Blosc2Store implements ReadableStore {
     return { ...document, [DESCR]: { must_understand: false, dtype: formatDType(dtype) } };
   }
 
-  #shard(key: string, options?: StoreOptions): Promise<Shown> {
+  /** Without a signal: the shard is kept for all callers. */
+  #shard(key: string): Promise<Shown> {
     const index = this.#indexOf(key);
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const make = async (): Promise<Shown> => {
-      const pieces = await this.#lend(index, options);
+      const pieces = await this.#lend(index);
       return pieces && joinBytes([...pieces]);
     };
     return keepMade(this.#kept, index, make, KEPT);

@@ -14,7 +14,13 @@ const ENTRY = 46;
 const LOCAL = 30;
 /** Most bytes of a directory. */
 const MAX_DIRECTORY = 256 << 20;
-const SIGNATURES = { end: 0x0605_4b50, end64: 0x0606_4b50, entry: 0x0201_4b50, local: 0x0403_4b50 } as const;
+const SIGNATURES = {
+  end: 0x0605_4b50,
+  locator: 0x0706_4b50,
+  end64: 0x0606_4b50,
+  entry: 0x0201_4b50,
+  local: 0x0403_4b50,
+} as const;
 const NONE = 0xffff_ffff;
 /** Id of the extra field with 64-bit sizes. */
 const SIZES_64 = 1;
@@ -72,8 +78,8 @@ export class ZipStore implements ReadableStore {
   readonly #info: ObjectInfo;
   readonly #entries: ReadonlyMap<string, Entry>;
   readonly #parts: KeptParts;
-  /** Comparisons of members with their checksums. */
-  readonly #compared = new Map<string, Promise<void>>();
+  /** Checksums of the bytes of members. */
+  readonly #sums = new Map<string, string>();
 
   private constructor(
     { store, key, info }: { readonly store: ReadableStore; readonly key: string; readonly info: ObjectInfo },
@@ -138,9 +144,10 @@ export class ZipStore implements ReadableStore {
       tail.getUint32(end + 12, true),
       tail.getUint32(end + 16, true),
     ];
-    if (count === 0xffff || length === NONE || from === NONE) {
-      const locator = end - 20;
-      const place = locator < 0 ? -1 : Number(tail.getBigUint64(locator + 8, true));
+    // 65,535 members, the most, need no longer end.
+    const locator = end - 20;
+    if (locator >= 0 && tail.getUint32(locator, true) === SIGNATURES.locator) {
+      const place = Number(tail.getBigUint64(locator + 8, true));
       const long = await part(place, END_64, "the longer end");
       if (long.getUint32(0, true) !== SIGNATURES.end64) throw bad("the longer end", place);
       count = Number(long.getBigUint64(32, true));
@@ -208,25 +215,20 @@ export class ZipStore implements ReadableStore {
     for (const name of this.#entries.keys()) if (!name.includes("/")) yield { name, kind: "object" };
   }
 
-  /** Compares a member with its checksum in the archive, once. @throws CHECKSUM_MISMATCH */
-  compareSum(key: string, options?: StoreOptions): Promise<void> {
-    const known = this.#compared.get(key);
-    if (known !== undefined) return known;
-    const compared = this.#compare(key, options);
-    this.#compared.set(key, compared);
-    // After an abort, the next caller reads it again.
-    compared.catch(() => options?.signal?.aborted === true && this.#compared.delete(key));
-    return compared;
-  }
-
-  async #compare(key: string, options?: StoreOptions): Promise<void> {
+  /** Compares a member, which is read once, with its checksum in the archive. @throws CHECKSUM_MISMATCH */
+  async compareSum(key: string, options?: StoreOptions): Promise<void> {
     const { size = 0, crc32 = 0 } = this.#entries.get(key) ?? {};
-    const sum = await startCrc32();
-    for (let offset = 0; offset < size; offset += PIECE) {
-      const piece = { offset, length: Math.min(PIECE, size - offset) };
-      sum.update((await this.getRange(key, piece, options)) ?? new Uint8Array(0));
+    let found = this.#sums.get(key);
+    if (found === undefined) {
+      const sum = await startCrc32();
+      for (let offset = 0; offset < size; offset += PIECE) {
+        const piece = { offset, length: Math.min(PIECE, size - offset) };
+        sum.update((await this.getRange(key, piece, options)) ?? new Uint8Array(0));
+      }
+      found = hex32(sum.digest());
+      this.#sums.set(key, found);
     }
-    const [expected, found] = [hex32(crc32), hex32(sum.digest())];
+    const expected = hex32(crc32);
     if (expected === found) return;
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",

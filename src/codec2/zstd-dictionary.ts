@@ -8,15 +8,10 @@ const NO_MEMORY = -64;
 /** Decompresses the frames of `src` to `dst`. Returns the bytes written, or -1 for damaged or too long frames. @throws LIMIT */
 export type DecompressWith = (src: Uint8Array, dst: Uint8Array, dictionary: Uint8Array) => number;
 
-let loading: Promise<DecompressWith> | undefined;
-
-export function loadDictionaryDecoder(): Promise<DecompressWith> {
-  loading ??= compileZstd().then(
-    ({ module, names }) =>
-      (src, dst, dictionary) =>
-        decompress(idle ?? instantiateZstd(module, names, noMemory), src, dst, dictionary),
-  );
-  return loading;
+export async function loadDictionaryDecoder(): Promise<DecompressWith> {
+  const { module, names } = await compileZstd();
+  return (src, dst, dictionary) =>
+    decompress(idle ?? instantiateZstd(module, names, noMemory), src, dst, dictionary);
 }
 
 let idle: ZstdInstance | undefined;

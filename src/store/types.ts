@@ -143,7 +143,7 @@ export interface GeneratingStore extends ReadableStore {
   /** True if its arrays have all of their chunks: a list of them would only take memory. */
   readonly hasAllChunks?: boolean;
   /** Says why it encodes some of an array's chunks, or the chunk at a key; undefined if it copies their streams. */
-  whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined>;
+  whyEncoded(key: string): Promise<string | undefined>;
   /** Names of attributes that a node has in its file and not here, because JSON has no form for them. */
   attributesLeft?(folder: string): Promise<readonly string[]>;
   /** Compares an array's data with checksums of the file that holds them, if it has any. Resolves with their number. @throws CHECKSUM_MISMATCH */

@@ -11,7 +11,7 @@ import { decode } from "../../src/codec/index.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -297,6 +297,32 @@ test("a sparse frame without its index is read in the order of its files, if non
   files.delete("x/00000001.chunk");
   const less = openArray(new MemoryStore(files), "x", { damaged: "fill" });
   await expect(less).rejects.toMatchObject({ code: "TRUNCATED" });
+});
+
+test("a truncated frame whose header counts more chunks than any index has is not filled with as many", async () => {
+  const image = (images.get("plain.b2frame") ?? new Uint8Array(0)).slice();
+  new DataView(image.buffer).setBigUint64(30, 1n << 50n);
+  const [first] = (await readFrame(store, "plain.b2frame"))?.chunks ?? [];
+  const cut = first !== undefined && "key" in first ? Number(first.end) + 3 : 0;
+  const damaged = new MemoryStore(new Map([["x.b2frame", image.slice(0, cut)]]));
+  const refused = { code: expect.stringMatching(/TRUNCATED|BAD_FIELD/) as string };
+  await expect(openArray(damaged, "x.b2frame", { damaged: "fill" })).rejects.toMatchObject(refused);
+});
+
+test("a read of a frame's end that failed is not taken for damage", async () => {
+  class Failing extends MemoryStore {
+    failures = 1;
+    override async getRange(
+      ...args: Parameters<MemoryStore["getRange"]>
+    ): ReturnType<MemoryStore["getRange"]> {
+      const [key, range] = args;
+      if ("offset" in range && range.offset > 0 && this.failures-- > 0)
+        throw new SuperchunkError("IO", "the network failed", { path: key });
+      return super.getRange(...args);
+    }
+  }
+  const failing = new Failing(images);
+  await expect(openArray(failing, "lz4.b2nd", { damaged: "fill" })).rejects.toMatchObject({ code: "IO" });
 });
 
 test("of a truncated frame, the chunks before the cut are saved, at their places", async () => {

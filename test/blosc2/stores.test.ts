@@ -5,13 +5,18 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
+import { cutOf } from "../../src/blosc2/cut.ts";
+import { type Frame, readFrame } from "../../src/blosc2/frame.ts";
+import { frameStore } from "../../src/blosc2/open.ts";
+import { ZipStore } from "../../src/blosc2/zip.ts";
 import { convert } from "../../src/convert/run/convert.ts";
 import { create } from "../../src/edit/edit.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { open as openFile } from "../../src/node/index.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import type { ByteRange, StoreOptions } from "../../src/store/types.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
@@ -200,6 +205,64 @@ function zipOf(name: string, bytes: Uint8Array): Buffer {
   end.writeUInt32LE(local.length + name.length + bytes.length, 16);
   return Buffer.concat([local, Buffer.from(name), bytes, entry, Buffer.from(name), end]);
 }
+
+test("an archive of 65,535 members, the most that need no longer end, opens", async () => {
+  const image = zipOf("m00000.b2nd", images.get("tree.b2d/prices.b2nd") ?? new Uint8Array(0));
+  const from = image.length - 22 - 46 - 11;
+  const entry = image.subarray(from, image.length - 22);
+  const entries = Array.from({ length: 65_535 }, (_, i) => {
+    const copy = Buffer.from(entry);
+    copy.write(`m${String(i).padStart(5, "0")}`, 46);
+    return copy;
+  });
+  const end = Buffer.from(image.subarray(image.length - 22));
+  end.writeUInt16LE(65_535, 8);
+  end.writeUInt16LE(65_535, 10);
+  end.writeUInt32LE(entry.length * 65_535, 12);
+  const whole = new Uint8Array(Buffer.concat([image.subarray(0, from), ...entries, end]));
+  const zip = await ZipStore.open(new MemoryStore(new Map([["a.b2z", whole]])), "a.b2z");
+  expect([...zip.names()].at(-1)).toBe("m65534.b2nd");
+});
+
+test("what failed or was aborted for one caller is read again for the next, and shared reads take no one's signal", async () => {
+  class Failing extends MemoryStore {
+    isFailing = false;
+    override async getRange(
+      key: string,
+      range: ByteRange,
+      options?: StoreOptions,
+    ): Promise<Uint8Array | undefined> {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      options?.signal?.throwIfAborted();
+      if (this.isFailing) throw new SuperchunkError("IO", "the network failed", { path: key });
+      return super.getRange(key, range);
+    }
+  }
+  const failing = new Failing(images);
+  Object.assign(failing, { readInto: undefined });
+  const frame = (await readFrame(failing, "tree.b2d/prices.b2nd")) as Frame;
+  const shown = frameStore(failing, frame);
+  const key = `c${"/0".repeat(frame.metalayers.size > 0 ? cutOf(frame).shape.length : 1)}`;
+  const whole = await frameStore(store, frame).get(key);
+  expect(whole?.length).toBeGreaterThan(0);
+  expect(await shown.filePlace("zarr.json")).toBeUndefined();
+  failing.isFailing = true;
+  await expect(shown.whyEncoded()).rejects.toThrow("the network failed");
+  failing.isFailing = false;
+  expect(await shown.whyEncoded()).toBe(await frameStore(store, frame).whyEncoded());
+  const aborted = new AbortController();
+  const reads = [shown.get(key, { signal: aborted.signal }), shown.get(key)];
+  aborted.abort();
+  expect((await Promise.allSettled(reads)).at(1)).toEqual({ status: "fulfilled", value: whole });
+
+  // Longer than what is kept of an archive since it was opened.
+  await failing.put("long.b2z", new Uint8Array(zipOf("prices.b2nd", new Uint8Array(300_000))));
+  const zip = await ZipStore.open(failing, "long.b2z");
+  failing.isFailing = true;
+  await expect(zip.compareSum("prices.b2nd")).rejects.toThrow("the network failed");
+  failing.isFailing = false;
+  await zip.compareSum("prices.b2nd");
+});
 
 test("a .b2z file that another one replaces while it is read is STALE, not damaged", async () => {
   const zipped = async (rows: number): Promise<Buffer> => {

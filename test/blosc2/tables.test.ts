@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { textRowsOf } from "../../src/blosc2/text-rows.ts";
 import { open } from "../../src/node/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
 import { runCli } from "../cli/harness.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -37,6 +39,16 @@ test.each(["table.b2z", "table.b2d", "tables.b2z/a/rows"])(
     await table.close();
   },
 );
+
+test("offsets of text that are not 8 bytes long are damage", async () => {
+  const image = new Uint8Array(readFileSync(join(repositoryRoot, "fixtures/blosc2/removed.b2nd")));
+  const main = { store: new MemoryStore(new Map([["x", image]])), key: "x" };
+  const parts = { name: "text", textKind: "utf8", main, extra: main, rows: { count: 1 }, path: "t" } as const;
+  await expect(textRowsOf(parts)).rejects.toMatchObject({
+    code: "INCOMPLETE",
+    message: expect.stringContaining("should have offsets of 8 bytes, not ") as string,
+  });
+});
 
 test("a path can lead into a folder of Blosc2 data, and to a table in it", async () => {
   const copy = join(temporaryFolder(), "deep.b2d");

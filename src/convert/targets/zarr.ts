@@ -101,7 +101,7 @@ async function planNode(
   const { plan, arrays, groups, failed, notes } = await planZarrJobs(root, {
     ...options,
     isMember,
-    whyEncoded: async ({ store, path }) => (saysEncoded(store) ? store.whyEncoded(path, options) : undefined),
+    whyEncoded: async ({ store, path }) => (saysEncoded(store) ? store.whyEncoded(path) : undefined),
   });
   const skipsFailed = options.skipFailed === true && root.kind === "group";
   const [first] = failed;
