@@ -1,5 +1,4 @@
 /** The filters of HDF5 as Zarr calls them, and chunks with and without them; the decoder of LZF. Must not know where chunks lie. */
-
 import type { FramedChunk, UnframedChunk } from "../blosc2/hdf5-chunk.ts";
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";

@@ -5,6 +5,7 @@
  */
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
+import { MAX_NBYTES } from "../codec/header.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import type { JsonValue } from "../format/types.ts";
@@ -53,7 +54,6 @@ export async function textArray(
   const read = (start: number, stop: number): Promise<Uint8Array> =>
     stored.getBytes(shape.length === 0 ? [] : [{ start, stop, step: 1 }, ...shape.slice(1).map(() => null)]);
   const fieldsOf = (bytes: Uint8Array): Fields => new Fields(new ByteReader(bytes, path, 0), file);
-
   if (rows * perRow > MAX_ITEMS) throw overLimit("items of text", MAX_ITEMS, rows * perRow, path);
   const longest = parts.map(() => 1);
   const isText = parts.map(() => true);
@@ -84,9 +84,11 @@ export async function textArray(
   );
   const offsets = sizes.map((_, p) => sizes.slice(0, p).reduce((sum, size) => sum + size, 0));
   const itemsize = sizes.reduce((sum, size) => sum + size, 0);
+  const rowBytes = perRow * itemsize;
+  if (rowBytes > MAX_NBYTES) throw overLimit("bytes in a row", MAX_NBYTES, rowBytes, path);
   const formats = parts.map(({ numpy }, p) => numpy ?? formatDType(at(texts, p)));
   const names = parts.map(({ name }) => name);
-  const length = Math.max(1, Math.min(rows, Math.floor(PIECE / Math.max(1, perRow * itemsize))));
+  const length = Math.max(1, Math.min(rows, Math.floor(PIECE / Math.max(1, rowBytes))));
   return {
     numpy: type.text !== undefined ? at(formats, 0) : { names, formats, offsets, itemsize },
     chunks: shape.map((each, d) => (d === 0 ? length : Math.max(1, each))),
@@ -98,13 +100,12 @@ export async function textArray(
         ? "its text has variable length and is not UTF-8, and becomes bytes of one length"
         : "its text has variable length, and becomes text of one length",
     make: async (index) => {
-      const bytes = await read(index * length, Math.min(rows, (index + 1) * length));
-      const fields = fieldsOf(bytes);
-      const out = new Uint8Array(length * perRow * itemsize);
+      const fields = fieldsOf(await read(index * length, Math.min(rows, (index + 1) * length)));
+      const out = new Uint8Array(length * rowBytes);
       const view = new DataView(out.buffer);
       const kept: KeptHeaps = new Map();
       await prepareHeaps(file, fields, type.size, open);
-      for (let item = 0; item * type.size < bytes.length; item++)
+      for (let item = 0; item * type.size < fields.length; item++)
         for (const [p, part] of parts.entries()) {
           fields.at = item * type.size + part.offset;
           const to = item * itemsize + at(offsets, p);

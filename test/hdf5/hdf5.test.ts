@@ -12,11 +12,13 @@ import { ChunkIndex } from "../../src/hdf5/chunks.ts";
 import { readDatatype } from "../../src/hdf5/datatype.ts";
 import { Fields, Hdf5File } from "../../src/hdf5/file.ts";
 import { readObject } from "../../src/hdf5/objects.ts";
+import { textArray } from "../../src/hdf5/text.ts";
 import { Hdf5Store } from "../../src/hdf5/zarr-view.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ByteRange, ReadableStore } from "../../src/store/types.ts";
+import type { ZarrArray } from "../../src/zarr/read/array.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { sweep } from "../scope.ts";
 
@@ -581,6 +583,22 @@ test("why chunks are encoded is found without the signal of a caller, and again 
     expect(await found.whyEncoded(name), name).toBe(why);
   }
   expect(failed).toBeGreaterThan(0);
+});
+
+test("a row of texts that is too long for a chunk once all are as long as the longest is refused", async () => {
+  const file = (await Hdf5File.open(store, "text.h5")) as Hdf5File;
+  const items = new DataView(new ArrayBuffer(16 * 20_000));
+  // Without a heap each, and all empty but one.
+  for (let i = 0; i < 20_000; i++) items.setBigInt64(16 * i + 4, -1n, true);
+  items.setUint32(0, 250_000, true);
+  const shape = [1, 20_000];
+  const getBytes = async (): Promise<Uint8Array> => new Uint8Array(items.buffer);
+  const stored = { shape, chunkShape: shape, getBytes } as unknown as ZarrArray;
+  const type = { size: 16, name: "text", numpy: undefined, text: "variable" } as const;
+  await expect(textArray(file, stored, { type, path: "wide" })).rejects.toMatchObject({
+    code: "LIMIT",
+    message: "wide: it has 20000000000 bytes in a row; 2147483631 is the limit. Read it with h5py",
+  });
 });
 
 test("a path that a file does not have is not found", async () => {
