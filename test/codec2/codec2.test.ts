@@ -2,10 +2,11 @@
  * Chunks by python-blosc2: decoded as it decodes them, converted to Blosc1 and back, and only errors of this library
  * on damage.
  */
+
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import {
   decode,
   decodeRange,
@@ -22,6 +23,7 @@ import {
 import { chunkOf as chunkOfBlocks, head2Length, placesOfBlocks } from "../../src/blosc2/some-blocks.ts";
 import { decode as decode1 } from "../../src/codec/index.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
+import { loadDictionaryDecoder } from "../../src/codec2/zstd-dictionary.ts";
 import { sweep } from "../scope.ts";
 
 const folder = fileURLToPath(new URL("../../fixtures/blosc2/", import.meta.url));
@@ -44,6 +46,13 @@ function sha256(bytes: Uint8Array): string {
 }
 
 beforeAll(() => prepare("blosc2"));
+
+test("zstd that was not compiled for dictionaries is compiled by the next call", async () => {
+  const compile = vi.spyOn(WebAssembly, "compile").mockRejectedValueOnce(new Error("refused"));
+  await expect(loadDictionaryDecoder()).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  compile.mockRestore();
+  expect(await loadDictionaryDecoder()).toBeTypeOf("function");
+});
 
 test.each(rows.map((row) => [row[0], row] as const))(
   "%s decodes to what python-blosc2 reads",
