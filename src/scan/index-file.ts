@@ -156,11 +156,7 @@ function boundOf(stored: unknown, kind: StoredColumn["kind"]): Comparable | unde
 
 function badIndex(path: string, what: string, field: string, cause?: unknown): SuperchunkError {
   const message = `the index ${what}; "superchunk index" makes it again`;
-  return new SuperchunkError("BAD_FIELD", message, {
-    path,
-    field,
-    ...(cause === undefined ? {} : { cause }),
-  });
+  return new SuperchunkError("BAD_FIELD", message, { path, field, cause });
 }
 
 export async function encodeIndex(columns: ReadonlyMap<string, IndexedColumn>): Promise<Uint8Array> {

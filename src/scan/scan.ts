@@ -160,7 +160,7 @@ export async function scanBytes(
   const { limit = Number.POSITIVE_INFINITY, filter = {} } = options;
   if (typeof filter !== "object" || filter === null || Array.isArray(filter))
     throw badArgument("filter", filter, "an object of conditions by column, such as { close: { gt: 100 } }");
-  if (typeof options.columns === "string")
+  if (typeof (options.columns ?? {}) !== "object")
     throw badArgument("columns", options.columns, "a list of names, or an object of dtypes by name");
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
     throw badArgument("limit", limit, "a number of rows, an integer of 0 or more");

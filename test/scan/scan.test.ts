@@ -130,6 +130,7 @@ describe("a scan is refused", () => {
     [{ columns: ["price"] }, "NOT_FOUND", /no column "price"/],
     [{ columns: { close: "float32" } }, "BAD_ARGUMENT", /dtype <f8, not float32/],
     [{ columns: "close" }, "BAD_ARGUMENT", /columns is close, expected a list of names/],
+    [{ columns: 5 }, "BAD_ARGUMENT", /columns is 5, expected a list of names/],
     [{ limit: 1.5 }, "BAD_ARGUMENT", /limit is 1.5/],
     [{ where: { close: { gt: 1 } } }, "BAD_ARGUMENT", /unknown option "where"; expected columns, filter/],
     [{ filter: [{ close: { gt: 1 } }] }, "BAD_ARGUMENT", /an object of conditions by column/],
