@@ -65,7 +65,9 @@ export async function layOut(column: Column, signal: AbortSignal | undefined): P
   const reason = whyColumnEncoded(column) ?? (column.nbytes === 0 ? "it has no values" : undefined);
   if (reason !== undefined) return valueLayout(column, reason);
   const found = zarr === undefined ? await firstOfArchive(column) : await firstOfZarr(zarr, signal);
-  const cut = zarr?.chunkShape ?? [chunks?.chunkLength ?? 1, ...shape.slice(1)].slice(0, shape.length);
+  // The only chunk of a short array has its rows alone.
+  const rows = Math.min(chunks?.chunkLength ?? 1, shape[0] ?? 1);
+  const cut = zarr?.chunkShape ?? [rows, ...shape.slice(1)].slice(0, shape.length);
   if (typeof found === "string") return valueLayout(column, found);
   const { header, isSingle } = found;
   const bytes = elementsOf(cut) * dtype.itemSize;
@@ -144,12 +146,10 @@ interface FirstChunk {
   readonly isSingle: boolean;
 }
 
-async function firstOfArchive({ archive, chunks }: Column): Promise<FirstChunk | string> {
+async function firstOfArchive({ archive }: Column): Promise<FirstChunk | string> {
   for await (const { bytes } of archive?.encodedChunks(0, 1, {}) ?? []) {
     const header = decodeHeader(bytes);
-    // A single short chunk does not show the block size of long ones.
-    const isShort = header.nbytes !== chunks?.stored.chunkBytes && header.nblocks > 1;
-    return isShort ? "its only chunk is short" : { header, isSingle: header.nblocks === 1 };
+    return { header, isSingle: header.nblocks === 1 };
   }
   return "it has no chunks";
 }

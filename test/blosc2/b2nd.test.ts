@@ -187,6 +187,30 @@ test("blocks that are not boxes, other codecs and Fortran order are encoded agai
   }
 });
 
+test.each([
+  { rows: 3, what: "one block" },
+  { rows: 100_000, what: "several blocks" },
+])("an array of one short chunk becomes a frame of its rows alone: $what", async ({ rows }) => {
+  const store = new MemoryStore();
+  const array = await create(store, "a", {
+    dtype: "float64",
+    chunkLength: 131_072,
+    compressor: { clevel: 1 },
+  });
+  const given = Float64Array.from({ length: rows }, (_, i) => i / 4);
+  await array.append(given);
+  await array.close();
+  const report = await convert(
+    await open(store, "a"),
+    { store, path: "a.b2nd" },
+    { to: "b2nd", verify: true },
+  );
+  expect(report).toMatchObject({ verified: true, chunksRecoded: 0 });
+  const frame = await openArray(store, "a.b2nd");
+  expect((await store.get("a.b2nd"))?.length).toBeLessThan(400 + 8 * rows);
+  expect((await frame.get()).data).toEqual(given);
+});
+
 test("a chunk of zeros that Zarr does not store becomes an entry of the index, as c-blosc2 expects", async () => {
   const [zarr, back] = [new MemoryStore(), new MemoryStore()];
   await convert(await open(frames, "nofilter.b2nd"), { store: zarr, path: "x.zarr" }, { to: "zarr" });
