@@ -66,8 +66,8 @@ export async function layOut(column: Column, signal: AbortSignal | undefined): P
   if (reason !== undefined) return valueLayout(column, reason);
   const found = zarr === undefined ? await firstOfArchive(column) : await firstOfZarr(zarr, signal);
   // The only chunk of a short array has its rows alone.
-  const rows = Math.min(chunks?.chunkLength ?? 1, shape[0] ?? 1);
-  const cut = zarr?.chunkShape ?? [rows, ...shape.slice(1)].slice(0, shape.length);
+  const [rows = 1, ...row] = shape;
+  const cut = zarr?.chunkShape ?? [Math.min(chunks?.chunkLength ?? 1, rows), ...row].slice(0, shape.length);
   if (typeof found === "string") return valueLayout(column, found);
   const { header, isSingle } = found;
   const bytes = elementsOf(cut) * dtype.itemSize;
