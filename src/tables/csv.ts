@@ -159,8 +159,10 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   for await (const piece of source()) {
     rest += decode(piece);
     for (; width === 0 && /^\r?\n/.test(rest); line++) rest = rest.slice(rest.indexOf("\n") + 1);
-    const length = lastLine(rest);
+    const length = lastLine(rest, delimiter);
     if (length > 0) yield cut(length);
+    if (rest.length > MAX_RECORD)
+      throw wrong(line, `has a quoted value that does not end within ${MAX_RECORD} characters`);
   }
   rest = (rest + decode()).replace(/(?:\r?\n)+$/, "");
   if (rest !== "") yield cut(rest.length);
@@ -172,16 +174,28 @@ function withOneLineEnd(text: string, delimiter: string): string {
   return text.replace(quotedOrEnd, (found) => (found === "\r\n" ? "\n" : found));
 }
 
-/** Length of the text up to the last line end outside of quotes, without trailing empty lines, which may end the file. */
-function lastLine(text: string): number {
+/** What a value may follow where the delimiter is not known yet. */
+const DELIMITERS = ",;\t|\u001e\u001f";
+/** Most characters of a record. */
+const MAX_RECORD = 16 << 20;
+
+/**
+ * Length of the text up to the last line end outside of quotes, without trailing empty lines, which may end the file. As in the parser, a
+ * quote at the start of a value begins a quoted one, and others, such as those of inches, are characters.
+ */
+function lastLine(text: string, delimiter: string): number {
   let end = text.lastIndexOf("\n") + 1;
   if (text.includes('"')) {
+    const starts = `\n\r${delimiter === "" ? DELIMITERS : delimiter}`;
     end = 0;
     let isQuoted = false;
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i);
-      if (code === 0x22) isQuoted = !isQuoted;
-      else if (code === 0x0a && !isQuoted) end = i + 1;
+      if (code === 0x0a && !isQuoted) end = i + 1;
+      if (code !== 0x22) continue;
+      if (!isQuoted) isQuoted = i === 0 || starts.includes(text.charAt(i - 1));
+      else if (text.charCodeAt(i + 1) === 0x22) i++;
+      else isQuoted = false;
     }
   }
   for (;;) {

@@ -18,6 +18,7 @@ import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { JsonFloat } from "../../src/format/json-float.ts";
 import { create, edit, open, openArray, openNpy, openTableFile } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { openCsv } from "../../src/tables/csv.ts";
 import { openParquetTable } from "../../src/tables/parquet.ts";
 import { type StructArray, swapBytes, toValues } from "../../src/values/values.ts";
 import { runCli } from "../cli/harness.ts";
@@ -344,6 +345,41 @@ test("lines of CSV end in two ways, and quoted values keep theirs", async () => 
     expect([code, err.split("\n")[0]]).toEqual([0, expect.stringContaining("4 rows of n <i8") as string]);
     expect(await columnOf(path, "word")).toEqual(["a", 'b\r\n,"\nc', "d\r", "e\n"]);
   }
+});
+
+test("a quote inside a value of CSV is a character, and one that begins a value must end", async () => {
+  async function* inPieces(text: string): AsyncGenerator<Uint8Array> {
+    for (let at = 0; at < text.length; at += 1 << 17) yield Buffer.from(text.slice(at, at + (1 << 17)));
+  }
+  const lines = Array.from({ length: 20_001 }, (_, i) => `${i},${i === 0 ? '19"' : "19in"} rack ${i}`).join(
+    "\n",
+  );
+  const table = await openCsv(() => inPieces(`n,word\n0,"a ""b"", c"\n${lines}\n`), "a.csv", {});
+  const found: unknown[] = [];
+  let longest = 0;
+  for await (const { length, columns } of table.read(["word"], undefined)) {
+    longest = Math.max(longest, length);
+    found.push(...Array.from(columns[0] ?? []));
+  }
+  // One quote must not keep the rest of the file in memory.
+  expect(longest).toBeLessThan(10_000);
+  expect([found.length, ...found.slice(0, 2), found.at(-1)]).toEqual([
+    20_002,
+    'a "b", c',
+    '19" rack 0',
+    "19in rack 20000",
+  ]);
+  const endless = `n,word\n1,a\n2,"${"b\n".repeat(9 << 20)}`;
+  const opened = openCsv(
+    async function* () {
+      yield Buffer.from(endless);
+    },
+    "a.csv",
+    {},
+  );
+  await expect(opened).rejects.toThrow(
+    "line 3 has a quoted value that does not end within 16777216 characters",
+  );
 });
 
 test("text of CSV that ends in a zero is refused, unless a dtype drops it", async () => {
