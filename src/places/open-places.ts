@@ -1,6 +1,6 @@
 /** Opens the places of an array, and handles the mark that shows that a place is present. @see FORMAT.md [FG-19] [FG-21] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
+import { objectOf, parseJson, stringifyJson } from "../format/json.ts";
 import { joinKey } from "../store/key.ts";
 import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../store/types.ts";
@@ -118,7 +118,9 @@ async function readMark(
   const path = store.describe(placed.markKey());
   const bytes = await store.get(placed.markKey());
   if (bytes === undefined) return undefined;
-  const mark = parseJson(bytes, path) as { readonly name?: string; readonly owner?: readonly string[] };
+  const mark: { readonly name?: string; readonly owner?: readonly string[] } = objectOf(
+    parseJson(bytes, path),
+  );
   if (mark.name === undefined || mark.name === name || !placed.names.includes(mark.name)) return mark;
   throw new SuperchunkError(
     "CONFLICT",

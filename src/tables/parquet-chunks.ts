@@ -103,7 +103,7 @@ export class PageColumn {
   async period(): Promise<{ readonly rows: number; readonly page: number } | undefined> {
     const pages = await this.#pages(0);
     const [first] = pages;
-    if (first === undefined) return undefined;
+    if (first === undefined || first.rows === 0) return undefined;
     const short = pages.findIndex(({ rows }) => rows !== first.rows);
     const many = Math.max(1, Math.floor(CHUNK_BYTES / this.#size / first.rows));
     // The last page of a row group may be short, however chunks are cut.

@@ -222,9 +222,9 @@ await check("Vite", async () => {
  */
 const MOST = {
   decode: { built: 20.5, plain: 42.9 },
-  "a .blp": { built: 60.9, plain: 65.3 },
-  "a table": { built: 69.7, plain: 74.0 },
-  zarrView: { built: 49.8, plain: 105.9 },
+  "a .blp": { built: 61.0, plain: 65.5 },
+  "a table": { built: 70.0, plain: 74.3 },
+  zarrView: { built: 50.0, plain: 106.2 },
 };
 
 await check("what pages load", async () => {

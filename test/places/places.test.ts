@@ -528,6 +528,16 @@ describe("writing", () => {
     expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
   });
 
+  test("a mark that is not an object names no owner", async () => {
+    const store = await spread();
+    const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
+    await store.put(`slow/${id}/place.json`, new TextEncoder().encode("null"));
+    const array = await openWritable(store, "", { openPlace: placesIn(store) });
+    await array.append(ramp(80, 8));
+    await array.close();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 88)]);
+  });
+
   test("a damaged superchunk is not moved", async () => {
     const store = await spread();
     const bytes = (await store.get("data/__1__.bin")) as Uint8Array;
