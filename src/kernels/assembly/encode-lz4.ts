@@ -270,8 +270,8 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     const multiplier = MULTIPLIER << (srcLength > SHORT_INPUT ? 24 : 32);
     // So many probes, as a power of two, before a step grows by one. With 6 at all levels, as in LZ4, noise takes up to three times as long.
     const patience = max<i32>(7 - <i32>acceleration, 3);
-    // At low levels steps begin shorter than in LZ4, because they grow sooner: sizes then agree.
-    acceleration = min<u32>(acceleration, 6);
+    // Steps begin shorter than in LZ4, because they grow sooner: sizes then agree.
+    acceleration -= acceleration >> 2;
     memory.fill(TABLE, 0, 4 << TABLE_BITS);
     store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
