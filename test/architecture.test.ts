@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 953,
   hdf5: 3_559,
   blosc2: 3_516,
-  tables: 1_912,
+  tables: 1_909,
   codec2: 1_604,
   pool: 532,
   scan: 2_119,

@@ -7,6 +7,7 @@ import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { joinField, splitField } from "../values/copy-items.ts";
 import { ATTOSECONDS, putRow } from "../values/item-bytes.ts";
 import { fieldSize, swapBytes } from "../values/values.ts";
 import {
@@ -116,9 +117,9 @@ export async function* packedRows(
 ): AsyncGenerator<Uint8Array> {
   const { path } = table;
   const seen = dtype.fields.map((): Seen => ({ nulls: 0 }));
-  const turns = dtype.fields.map((field, i) =>
-    turnOf(columnNamed(table, field.name), field, path, at(seen, i)),
-  );
+  const found = dtype.fields.map(({ name }) => columnNamed(table, name));
+  const turns = dtype.fields.map((field, i) => turnOf(at(found, i), field, path, at(seen, i)));
+  const isCopied = dtype.fields.map((field, i) => isSameFloat(at(found, i), field));
   const names = dtype.fields.map(({ name }) => name);
   let first = 0;
   for await (const { length, columns: values, bytesOf, lineOf } of table.read(names, signal)) {
@@ -126,8 +127,7 @@ export async function* packedRows(
     const bytes = new Uint8Array(length * dtype.itemSize);
     const view = new DataView(bytes.buffer);
     for (const [i, field] of dtype.fields.entries()) {
-      const column = columnNamed(table, field.name);
-      const stored = isSameFloat(column, field) ? bytesOf?.(i) : undefined;
+      const stored = isCopied[i] === true ? bytesOf?.(i) : undefined;
       if (stored?.length === length * fieldSize(field)) {
         putFloats(bytes, dtype.itemSize, field, stored);
         continue;
@@ -161,10 +161,8 @@ function isSameFloat(column: Shaped, { dtype, shape }: Field): boolean {
 
 /** Copies floats to the field of each row. */
 function putFloats(rows: Uint8Array, itemSize: number, field: Field, floats: Uint8Array): void {
-  const size = fieldSize(field);
   if (field.dtype.byteOrder === "big") swapBytes(floats, field.dtype.itemSize);
-  for (let from = 0, to = field.offset; from < floats.length; from += size, to += itemSize)
-    for (let b = 0; b < size; b++) rows[to + b] = floats[from + b] as number;
+  joinField(floats, { offset: field.offset, fieldBytes: fieldSize(field) }, rows, itemSize);
 }
 
 /** The missing texts of a column, which become empty. */
@@ -210,8 +208,7 @@ function fieldOf(items: Uint8Array, itemSize: number, field: Field): Uint8Array 
   const size = fieldSize(field);
   if (size === itemSize) return items;
   const out = new Uint8Array((items.length / itemSize) * size);
-  for (let from = field.offset, to = 0; to < out.length; from += itemSize, to += size)
-    for (let b = 0; b < size; b++) out[to + b] = items[from + b] as number;
+  splitField(items, itemSize, { offset: field.offset, fieldBytes: size }, out, 0);
   return out;
 }
 

@@ -239,3 +239,34 @@ function applyRuns(
   }
   return out;
 }
+
+/** Where a field is in an item: bytes. */
+interface FieldPlace {
+  readonly offset: number;
+  readonly fieldBytes: number;
+}
+
+/** Copies one field of whole items to its column, which begins at byte `at` of `target`. */
+export function splitField(
+  items: Uint8Array,
+  itemSize: number,
+  { offset, fieldBytes }: FieldPlace,
+  target: Uint8Array,
+  at: number,
+): void {
+  if (fieldBytes === itemSize) target.set(items, at);
+  else
+    for (let from = offset, to = at; from < items.length; from += itemSize, to += fieldBytes)
+      for (let b = 0; b < fieldBytes; b++) target[to + b] = items[from + b] as number;
+}
+
+/** Copies a column's bytes into the fields of whole items. */
+export function joinField(
+  source: Uint8Array,
+  { offset, fieldBytes }: FieldPlace,
+  items: Uint8Array,
+  itemSize: number,
+): void {
+  for (let to = offset, from = 0; to < items.length; to += itemSize, from += fieldBytes)
+    for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] as number;
+}

@@ -2,9 +2,10 @@
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { parseSuperchunkName } from "../../format/naming.ts";
 import type { Field, JsonValue } from "../../format/types.ts";
+import { joinField } from "../../values/copy-items.ts";
 import { type ArrayOptions, settleArray } from "../../write/array/create.ts";
 import { commitSuperchunks, stageSuperchunks } from "../../write/array/stage.ts";
-import { joinField, layOutColumns } from "../../write/layout/columns.ts";
+import { layOutColumns } from "../../write/layout/columns.ts";
 import type { ArraySettings } from "../../write/layout/settings.ts";
 import {
   type Column,

@@ -14,10 +14,10 @@ import { clearPlaceOf, hasMark, openAllPlaces, putMark } from "../../places/open
 import { type PlacedKey, PlacedStore, type PlaceOpening } from "../../places/placed-store.ts";
 import { sizeOfObjects } from "../../store/key.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
-import { repeatItem } from "../../values/copy-items.ts";
+import { joinField, repeatItem, splitField } from "../../values/copy-items.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import type { MoveChoice, Moved, PlaceChanges, PlaceInfo } from "../editable.ts";
-import { joinField, splitField, superchunkKeys } from "../layout/columns.ts";
+import { superchunkKeys } from "../layout/columns.ts";
 import { appendRun, dropPatched, liveReservations, placesOf, truncateRuns } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import type { ArrayWriter } from "./array-writer.ts";

@@ -14,6 +14,7 @@ import { givenDType } from "../../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
+import { joinField, splitField } from "../../values/copy-items.ts";
 import { storedTimes } from "../../values/item-bytes.ts";
 import {
   type Extent,
@@ -35,7 +36,6 @@ import {
   givenShape,
   type NewColumn,
 } from "../editable.ts";
-import { joinField, splitField } from "../layout/columns.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf, MAX_EDITS, WaitingEdits } from "../rows/edits.ts";
 import { columnSources, itemsOf, readRows, repeatRow, reshapeRows } from "../rows/rows.ts";

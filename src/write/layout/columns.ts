@@ -38,40 +38,6 @@ export function layOutColumns(
   });
 }
 
-/** Copies one field from whole items into its column. */
-export function splitField(
-  items: Uint8Array,
-  itemSize: number,
-  column: ColumnLayout,
-  target: Uint8Array,
-  at: number,
-): void {
-  const { offset, fieldBytes } = column;
-  if (fieldBytes === itemSize) {
-    target.set(items, at);
-    return;
-  }
-  let to = at;
-  for (let from = offset; from < items.length; from += itemSize) {
-    for (let b = 0; b < fieldBytes; b++) target[to + b] = items[from + b] as number;
-    to += fieldBytes;
-  }
-}
-
-/** Copies a column's bytes into the fields of whole items. */
-export function joinField(
-  source: Uint8Array,
-  { offset, fieldBytes }: Pick<ColumnLayout, "offset" | "fieldBytes">,
-  items: Uint8Array,
-  itemSize: number,
-): void {
-  let from = 0;
-  for (let to = offset; to < items.length; to += itemSize) {
-    for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] as number;
-    from += fieldBytes;
-  }
-}
-
 /** Refuses dtypes that cannot be written. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
 export function checkWritableDType(dtype: DType): void {
   if (dtype.kind === "object")

@@ -4,9 +4,10 @@ import { addTo, at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
+import { splitField } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
 import { type Extent, runsOf } from "../../values/selection.ts";
-import { type ColumnLayout, splitField } from "../layout/columns.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
 import { itemsOf, readRows } from "./rows.ts";
 
 export interface ChunkEdit {

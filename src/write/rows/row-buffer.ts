@@ -1,6 +1,7 @@
 /** Collects rows until they fill a chunk, each column separately. */
 import { elementsOf } from "../../bytes/arrays.ts";
-import { type ColumnLayout, splitField } from "../layout/columns.ts";
+import { splitField } from "../../values/copy-items.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 
 export class RowBuffer {
